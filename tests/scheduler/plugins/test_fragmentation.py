@@ -1,11 +1,12 @@
 """fragmentation: pods go where the GPUs that stay free are usable by the pods that usually come."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import quality_gpu
+from bench import growth, quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin, schedule
@@ -13,6 +14,9 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
+from volcanopy.scheduler.nodes.gpus import card_usage
+from volcanopy.scheduler.nodes.gpus.card_selection import choose
+from volcanopy.scheduler.nodes.gpus.card_usage import SessionCards
 from volcanopy.scheduler.nodes.gpus.pod_mix import Mix, PodClass, gpu_resources
 from volcanopy.scheduler.policy.config import DEFAULT, default, parse
 from volcanopy.testing import random_worlds
@@ -153,6 +157,31 @@ def test_the_pods_of_one_cycle_are_placed_as_in_a_cycle_for_each() -> None:
         quality_gpu.add_pod(state, number, shape, bind.node, bind.annotations)
     assert one_by_one == expected
     assert 10 < len(expected) < len(pods)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_choices_of_cards_that_are_kept_by_the_state_of_a_node_are_those_that_are_computed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, pods = quality_gpu.generated_nodes(6, seed), quality_gpu.generated_pods(60, seed)
+    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], builtin())
+    kept, _ = quality_gpu.place(nodes, pods, config)
+    monkeypatch.setattr(SessionCards, "state", lambda *_: object())
+    computed, _ = quality_gpu.place(nodes, pods, config)
+    assert str(kept) == str(computed)
+
+
+def test_the_cards_of_equal_pods_are_chosen_once_for_each_state_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return choose(*arguments)
+
+    monkeypatch.setattr(card_usage, "choose", counted)
+    plan = schedule(growth.shared_gpus(200), parse(growth.SHARING, builtin()))
+    assert len(plan.of(Bind)) == 200
+    assert len(calls) < 250
 
 
 def test_scores_of_many_shapes_together_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:

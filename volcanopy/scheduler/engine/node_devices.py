@@ -1,6 +1,7 @@
 """The configured policies that assign devices and volumes to pods: the engine asks each of them directly."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,6 +36,10 @@ class CardRanking(ABC):
     @abstractmethod
     def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
         """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
+
+    @abstractmethod
+    def node_state(self, node: int) -> Hashable:
+        """What ``card_order`` depends on besides the task and the use of the node's cards: equal for nodes with equal answers."""
 
 
 class ClaimAssignment(ABC):

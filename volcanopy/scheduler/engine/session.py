@@ -19,7 +19,7 @@ from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import with_mandatory
-from volcanopy.scheduler.engine.node_devices import NodeDevices
+from volcanopy.scheduler.engine.node_devices import CardRanking, NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
@@ -34,7 +34,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
@@ -412,10 +412,9 @@ class _Queries:
         return self._hooks.verdict(job, Moment.RESERVE).value > 0
 
     @cached_property
-    def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
-        """The order of the policy that has one; None without any."""
-        order = self._session.devices.order
-        return None if order is None else order.card_order
+    def card_ranking(self) -> CardRanking | None:
+        """The policy that orders cards; None without any."""
+        return self._session.devices.order
 
     @cached_property
     def unplaceable(self) -> Mask:

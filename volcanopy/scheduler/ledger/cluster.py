@@ -267,8 +267,8 @@ class PluginQueries(Protocol):
         ...
 
     @property
-    def card_order(self) -> Callable[[TaskView, Any], Floats] | None:
-        """The order of GPU cards for a task; None if no plugin has one."""
+    def card_ranking(self) -> Any:
+        """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.engine.node_devices.CardRanking`), None without any."""
         ...
 
     def gpu_cards(self) -> Any:

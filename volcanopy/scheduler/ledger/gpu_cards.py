@@ -79,6 +79,13 @@ class GpuCards(Protocol):
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
         ...
 
+    def state(self, task: TaskView, node: int) -> Hashable:
+        """Return what ``taken`` and ``free`` depend on for the task on a node; None if that is not known.
+
+        It is equal for nodes on which it takes equal cards, numbered from the first card of the node.
+        """
+        ...
+
     @property
     def is_whole(self) -> bool:
         """Whether pods use whole cards, so that those which a task gets follow from its need and the free cards alone."""

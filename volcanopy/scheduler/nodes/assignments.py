@@ -8,7 +8,7 @@ Two amounts are distinguished: what is free *now*, and what is free *later*, onc
 task takes from both, a pipelined one only from the latter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,12 +16,11 @@ import numpy as np
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import COUNT, Status
+from volcanopy.scheduler.model.task_status import Status
 
 G = TypeVar("G")
 
-_PLACED = np.zeros(COUNT, dtype=np.bool_)
-_PLACED[[Status.ALLOCATED, Status.BINDING, Status.PIPELINED]] = True
+_PLACED = frozenset({Status.ALLOCATED, Status.BINDING, Status.PIPELINED})
 
 
 def pending_tasks(snapshot: Snapshot, shapes: Iterable[int]) -> Rows:
@@ -51,10 +50,11 @@ class NodeAssignments(Generic[G]):
     def __init__(self, cluster: Cluster, tasks: Rows, assigner: Assigner[G]) -> None:
         """``tasks``: the pending tasks that get an assignment with their node."""
         self._ledger, self._keys = cluster.ledger, cluster.snapshot.tasks.keys
-        self._tasks, self._assigner = tasks, assigner
-        self._places = np.full(len(tasks), NONE, dtype=np.int64)
-        """Per task: twice the row of its node, plus 1 if it is pipelined."""
-        self._evicted: frozenset[int] = frozenset()
+        self._assigner = assigner
+        self._waiting = frozenset(tasks.tolist())
+        self._places: dict[int, int] = {}
+        """By task with a node: twice the row of its node, plus 1 if it is pipelined."""
+        self._evicted: set[int] = set()
         self._assigned: dict[int, G] = {}
         self._previous: dict[tuple[int, int], G] = {}
         self._synced = 0
@@ -66,25 +66,36 @@ class NodeAssignments(Generic[G]):
     def sync(self) -> None:
         """Follow the changes of the ledger."""
         ledger = self._ledger
-        changes = ledger.changes
-        if self._synced == changes:
+        moves = ledger.moves
+        if self._synced == moves:
             return
-        self._synced = changes
-        evicted = frozenset(ledger.evictions)
-        for row in sorted(self._evicted - evicted):
-            self._assigner.count_eviction(row, -1)
-        for row in sorted(evicted - self._evicted):
-            self._assigner.count_eviction(row, +1)
-        self._evicted = evicted
-        status, node = ledger.status[self._tasks], ledger.node[self._tasks]
-        placed = _PLACED[status] & (node != NONE)
-        places = np.where(placed, 2 * node.astype(np.int64) + (status == Status.PIPELINED), NONE)
-        moved = np.flatnonzero(places != self._places)
-        for index in moved[self._places[moved] != NONE].tolist():
-            self._release(int(self._tasks[index]), int(self._places[index]))
-        for index in sorted(moved[placed[moved]].tolist(), key=lambda index: str(self._keys[self._tasks[index]])):
-            self._assign(int(self._tasks[index]), int(places[index]))
-        self._places = places
+        rows = sorted(set(ledger.moved_since(self._synced).tolist()))
+        self._synced = moves
+        self._follow_evictions(rows, ledger.evictions)
+        status, node, moved = ledger.status, ledger.node, []
+        for row in rows:
+            if row in self._waiting:
+                place = 2 * int(node[row]) + (status[row] == Status.PIPELINED) if status[row] in _PLACED else NONE
+                if place != self._places.get(row, NONE):
+                    moved.append((row, place))
+        for row, _ in moved:
+            if row in self._places:
+                self._release(row, self._places.pop(row))
+        for row, place in sorted(moved, key=lambda move: str(self._keys[move[0]])):
+            if place != NONE:
+                self._places[row] = place
+                self._assign(row, place)
+
+    def _follow_evictions(self, rows: Sequence[int], evictions: Mapping[int, str]) -> None:
+        """Count those of these tasks that are evicted now or not any more."""
+        for row in rows:
+            if row in self._evicted and row not in evictions:
+                self._evicted.remove(row)
+                self._assigner.count_eviction(row, -1)
+        for row in rows:
+            if row in evictions and row not in self._evicted:
+                self._evicted.add(row)
+                self._assigner.count_eviction(row, +1)
 
     def _assign(self, task: int, place: int) -> None:
         node, pipelined = divmod(place, 2)

@@ -130,6 +130,9 @@ class GpuDevices:
         """The rows of the nodes whose devices were allocated or became free during the session, in order."""
         return self._claims.free_devices.changed()
 
+    def state(self, task: TaskView, node: int) -> None:
+        """Not known: what each task costs is kept by node, and updated where devices were allocated."""
+
     def kind(self, task: TaskView) -> Hashable:
         """Return what the claims of the task request: those of tasks of one shape may differ, since claims are objects."""
         return self.need(task)

@@ -1,8 +1,10 @@
 """GPU cards of nodes as columns, and the selection of cards for a pod on many nodes at once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,16 @@ class CardTable:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def sort(self) -> Sequence[int]:
+        """By node: a number that is equal for nodes whose cards differ in ids and types only."""
+        columns = np.stack((self.slots, self.memory, self.cores, self.healthy, self.instances.model))
+        numbers: dict[bytes, int] = {}
+        return [
+            numbers.setdefault(columns[:, first:end].tobytes(), len(numbers))
+            for first, end in pairwise(self.start.tolist())
+        ]
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,15 @@ class CardCriteria:
     """Whether its containers do not share cards with each other."""
     counted: Rows | None = None
     """The rows in which it counts, if these are not ``rules``."""
+    kind: Hashable = None
+    """Equal for criteria that differ only in the allowed cards and the preference; None if choices are not kept."""
+    preference_state: Callable[[int], Hashable] | None = None
+    """What the preference depends on, besides ``kind``, for the cards of a node in their present use."""
+
+    @cached_property
+    def without_preference(self) -> "CardCriteria":
+        """The same, of which the first fitting cards are as good as others."""
+        return replace(self, preference=None, preference_state=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +191,10 @@ class CardChoice:
     """For each container the memory that it takes of each of its cards: what it requests, or all of an instance."""
     instances: tuple[Rows, ...]
     """For each container the column of its instance on each of its cards, UNKNOWN on cards that are not divided."""
+
+    def moved(self, distance: int) -> "CardChoice":
+        """The same choice on another node, whose cards have numbers larger by this."""
+        return replace(self, cards=tuple(cards + distance for cards in self.cards)) if distance else self
 
 
 def choose(

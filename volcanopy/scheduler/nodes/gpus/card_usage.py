@@ -1,6 +1,6 @@
 """Usage of GPU cards by running pods and by the session, and the assignment of cards."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from volcanopy.scheduler.nodes.gpus.card_selection import (
 from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare
 from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN
 
+_KEPT = 1 << 14
+"""The most choices that a session keeps."""
 Reader = Callable[[AssignedPod], tuple[Iterable[CardShare], tuple[int, ...]]]
 """Returns the shares of cards of a pod on its node, and the numbers of the exclusive rules that match it."""
 
@@ -145,6 +147,8 @@ class SessionCards:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
         self._now, self._later = usage.now.copy(), usage.later.copy()
+        self._choices: dict[Hashable, tuple[int, CardChoice]] = {}
+        """By the state of a node: the number of the first card of such a node, and the choice there."""
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
 
@@ -192,18 +196,45 @@ class SessionCards:
     def fits(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> Mask:
         """Return on which of these nodes the pod fits, now or (``pipelined``) once terminating pods are gone."""
         if sum(request is not None for request in criteria.requests) == 1:
-            criteria = replace(criteria, preference=None)  # which of the fitting cards it gets does not matter
+            criteria = criteria.without_preference  # which of the fitting cards it gets does not matter
         return self.evaluate(nodes, criteria, pipelined).fits
 
     def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
-        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
+        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone.
+
+        Of a single node it is kept, for all nodes in the same state.
+        """
         taken = (self._later,) if pipelined else (self._now, self._later)
-        return choose(self.cards, taken, nodes, criteria, self._order, placed)
+        if len(nodes) != 1 or criteria.kind is None:
+            return choose(self.cards, taken, nodes, criteria, self._order, placed)
+        node = int(nodes[0])
+        key = self.state(node, criteria), pipelined, placed
+        first = int(self.cards.start[node])
+        kept = self._choices.get(key)
+        if kept is None:
+            if len(self._choices) >= _KEPT:
+                self._choices.clear()
+            kept = self._choices[key] = first, choose(self.cards, taken, nodes, criteria, self._order, placed)
+        return kept[1].moved(first - kept[0])
+
+    def state(self, node: int, criteria: CardCriteria) -> Hashable:
+        """Return what the choice on a node depends on, equal for nodes with equal choices; None if that is not known."""
+        if criteria.kind is None:
+            return None
+        own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))
+        return (
+            criteria.kind,
+            self.cards.sort[node],
+            self._now[:, own].tobytes(),
+            self._later[:, own].tobytes(),
+            criteria.allowed[own].tobytes(),
+            None if criteria.preference_state is None else criteria.preference_state(node),
+        )
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
         """Return on which nodes the pod would fit without any other pod."""
         nothing = (np.zeros_like(self._now),)
-        return choose(self.cards, nothing, nodes, replace(criteria, preference=None), CardOrder.FIRST).fits
+        return choose(self.cards, nothing, nodes, criteria.without_preference, CardOrder.FIRST).fits
 
     def assigned(self, node: int, criteria: CardCriteria, pipelined: bool) -> AssignedCards | None:
         """Return the cards for a task with these criteria on its node; None if they are not free."""

@@ -1,6 +1,6 @@
 """The view of the GPU cards that other plugins get from the one that assigns them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -43,6 +43,12 @@ class SharedCards:
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
         self._sync()
         return self._cards.changed
+
+    def state(self, task: TaskView, node: int) -> Hashable:
+        """Return what :meth:`taken` and :meth:`free` depend on for the task on a node; None if that is not known."""
+        criteria = self._criteria(task)
+        self._sync()
+        return None if criteria is None else self._cards.state(node, criteria)
 
     def need(self, task: TaskView) -> CardNeed | None:
         """What the task requests of cards, in sum of its containers: as many cards, each as the largest request."""

@@ -276,7 +276,7 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
     def _value_of(self, task: TaskView) -> Hashable:
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
         of_npus = tuple(npus.cache_key(task) for npus in self._npus_of(task))
-        if task.shape not in self._requested:
+        if task.shape not in self._requested or not (self.args.vgpu or self.args.rules):
             return of_npus or None
         return (
             of_npus,
@@ -306,10 +306,15 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
         if known is None:
             rules = matching_rules(self.args.rules, task.representative.pod.metadata.labels)
             rows = np.array([FIRST_RULE + rule for rule in rules], dtype=np.intp)
-            known = self._requests[key] = CardCriteria(self._requested[task.shape], self._allowed(task), rows)
-        prefer = self.cluster.queries.card_order
-        if prefer is not None:
-            known = replace(known, preference=lambda *of: prefer(task, Candidates(*of)))
+            ranking, kind = self.cluster.queries.card_ranking, task.representative
+            known = self._requests[key] = CardCriteria(
+                self._requested[task.shape],
+                self._allowed(task),
+                rows,
+                None if ranking is None else lambda *of: ranking.card_order(kind, Candidates(*of)),
+                kind=key,
+                preference_state=None if ranking is None else ranking.node_state,
+            )
         job = self._job_to_avoid(task)
         if job is None:
             return known

@@ -18,6 +18,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
 from volcanopy.scheduler.nodes.gpus.pod_mix import (
@@ -167,25 +168,30 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
+        self._sorts: dict[int, tuple[bytes, bytes]] = {}
+        self._losses: dict[Hashable, Floats] = {}
+        """The (1,) loss of a task with cards on a node, by the state of the node."""
+
     def packs_resources(self) -> bool:
         """Whether nodes have GPUs and pods request them."""
         return self.args.exclusive and self._mix is not None
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """0 to 100, falling with the usable GPUs that the task costs the node; 50 if none, 27 for one, 73 if one is gained."""
-        with self.cluster.reads.unaffected():  # other tasks take no cards
-            mix, cards = self._mix, self._cards
-            if cards is not None:
-                cards.sync()
+        mix, cards = self._mix, self._cards
         if mix is None:
             return np.zeros((len(tasks), 1))
         if cards is None:
             return self._score(self._loss(mix, tasks, nodes))
         sharing = [(number, task) for number, task in enumerate(tasks) if task.shape in self._sharing]
-        every = len(sharing) == len(tasks)
-        losses = np.empty((len(tasks), len(nodes))) if every else self._loss(mix, tasks, nodes)
+        if len(sharing) == len(tasks):
+            losses = np.empty((len(tasks), len(nodes)))
+        else:
+            with self.cluster.reads.unaffected():  # other tasks take no cards
+                cards.sync()
+            losses = self._loss(mix, tasks, nodes)
         for number, task in sharing:
-            losses[number] = self._loss_with_cards(mix, cards, task, nodes)
+            losses[number] = self._kept_loss(mix, cards, task, nodes)
         return self._score(losses)
 
     def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
@@ -203,6 +209,19 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         gpus = state.gpus[:, rows] - fits * parts + fits_after * parts_after
         free = state.free[rows] - parts + parts_after
         return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
+
+    def node_state(self, node: int) -> Hashable:
+        """The idle resources of the node, and what the mix says about it."""
+        return self.cluster.ledger.idle[:, node].tobytes(), self._sort(node)
+
+    def _sort(self, node: int) -> Hashable:
+        """What of a node never changes: the classes of the mix that it permits, and what they take of its cards."""
+        sort = self._sorts.get(node)
+        if sort is None and self._mix is not None and self._provider is not None:
+            own = slice(int(self._provider.start[node]), int(self._provider.start[node + 1]))
+            sort = self._mix.nodes[:, node].tobytes(), self._mix.card_memory[:, own].tobytes()
+            self._sorts[node] = sort
+        return sort
 
     def _score(self, losses: Floats) -> Floats:
         score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
@@ -247,9 +266,22 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         gpus = np.concatenate((self._cards.gpus[:, rows], own * parts))
         return units[:, None], gpus[:, None], (free + self._cards.free[rows])[None]
 
+    def _kept_loss(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
+        """As :meth:`_loss_with_cards`, which is computed once for single nodes in the same state."""
+        node = int(nodes.rows[0]) if len(nodes) == 1 and self._provider is not None else NONE
+        of_cards = None if node == NONE or self._provider is None else self._provider.state(task, node)
+        if of_cards is None:
+            return self._loss_with_cards(mix, state, task, nodes)
+        key = of_cards, nodes.idle.values.tobytes(), self._sort(node)
+        loss = self._losses.get(key)
+        if loss is None:
+            loss = self._losses[key] = self._loss_with_cards(mix, state, task, nodes)
+        return loss
+
     def _loss_with_cards(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
         """(N,): the usable GPUs that a task costs the nodes on the cards that it would get there."""
         rows = nodes.rows
+        state.sync()
         changes = state.changes(task, rows)
         if changes is None:
             return np.zeros(len(nodes))
