@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a cluster at work, with three nodes of 8 cpu each."""
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with local_cluster(path, "--simulate", "3"):
+        yield path
+
+
+@pytest.fixture(scope="session")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a cluster whose node runs pods as processes."""
+    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
+    with local_cluster(path, *(["--run-as-root"] if os.getuid() == 0 else [])):
         yield path
 
 

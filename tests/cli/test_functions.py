@@ -15,19 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.run_commands import local_cluster
 from tests.docs.pages import ROOT, blocks
 from volcanopy import Checkpoint, Executor, Job, JobError
 from volcanopy.client.functions import pod_program
-from volcanopy.client.functions.submission import Storage, store_calls
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of a cluster whose node runs pods as processes."""
-    path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
-    with local_cluster(path, *(["--run-as-root"] if os.getuid() == 0 else [])):
-        yield path
+from volcanopy.client.functions.storage import Storage
+from volcanopy.client.functions.submission import store_calls
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,7 @@ MODULES = {
     "agent": _SERVICES,
     "chaos": "volcanopy.lab.commands.chaos",
     "simulate": "volcanopy.lab.commands.simulate",
+    "sbatch": "volcanopy.cli.commands.sbatch",
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
 }

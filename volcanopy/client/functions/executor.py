@@ -18,10 +18,9 @@ from typing import Any, ParamSpec, TypeVar
 from volcanopy.client.functions import pod_program
 from volcanopy.client.functions.function_job import Element, FunctionJob
 from volcanopy.client.functions.observer import Observer
+from volcanopy.client.functions.storage import Storage, folder_of
 from volcanopy.client.functions.submission import (
     Call,
-    Storage,
-    folder_of,
     job_manifest,
     job_name,
     store_calls,

@@ -13,7 +13,7 @@ from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.client.functions import pod_program
 from volcanopy.client.functions.function_job import FunctionJob
-from volcanopy.client.functions.submission import Storage
+from volcanopy.client.functions.storage import Storage
 from volcanopy.client.jobs.logs import ContainerLog, log_path
 from volcanopy.client.jobs.options import LogOptions
 from volcanopy.client.jobs.pods import Pod, index_of, pods_of

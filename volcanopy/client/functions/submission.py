@@ -4,15 +4,15 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from volcanopy.api import names
-from volcanopy.client.errors import CommandError
 from volcanopy.client.functions import pod_program
+from volcanopy.client.functions.storage import Storage, mount
 from volcanopy.client.jobs.manifest import manifest
 from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.client.jobs.program import Array, literal
@@ -21,30 +21,6 @@ from volcanopy.kube.client.kinds import Json
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of a function, by position and by name."""
 _LONGEST_NAME = 40
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where functions and results are kept: a folder or URL that this program and the pods see.
-
-    ``claim`` is the PersistentVolumeClaim that pods mount at the folder; without it they run on this machine. ``maximum``
-    is the largest number of bytes of pickled arguments or of a result.
-    """
-
-    location: str
-    claim: str = ""
-    maximum: int = 256 * 1024 * 1024
-
-    def of(self, job: str) -> str:
-        """Return the folder or URL of a submission."""
-        return f"{self.location.rstrip('/')}/{job}"
-
-    def volume(self) -> Json | None:
-        """Return the volume of the folder; None for a URL."""
-        if "://" in self.location:
-            return None
-        source: Json = {"hostPath": {"path": self.location, "type": "Directory"}}
-        return {"name": "store", **({"persistentVolumeClaim": {"claimName": self.claim}} if self.claim else source)}
 
 
 def job_name(function: Callable[..., Any]) -> str:
@@ -97,28 +73,5 @@ def job_manifest(storage: Storage, options: JobOptions, array: Array, job: str, 
     body = manifest(complete)
     task = body["spec"]["tasks"][0]
     task["policies"] = [{"exitCode": pod_program.REQUEUE, "action": "RestartPod"}]
-    if (volume := storage.volume()) is not None:
-        _mount(task["template"]["spec"], volume, storage.location)
+    mount(task["template"]["spec"], storage)
     return body
-
-
-def _mount(pod: Json, volume: Json, folder: str) -> None:
-    """Mount a volume at the folder, unless another one has it already."""
-    mounts = pod["containers"][0].setdefault("volumeMounts", [])
-    if any(Path(folder).is_relative_to(mount["mountPath"]) for mount in mounts):
-        return
-    mounts.append({"name": volume["name"], "mountPath": folder})
-    pod.setdefault("volumes", []).append(volume)
-
-
-def folder_of(location: Path | str) -> str:
-    """Return a folder as an absolute path, which exists then; a URL as it is. Raises CommandError."""
-    text = str(location)
-    if "://" in text:
-        return text.rstrip("/")
-    folder = Path(text).expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"folder: {folder} cannot be created: {error.strerror}") from None
-    return str(folder)

@@ -42,8 +42,11 @@ def array(text: str) -> Array:
     return result
 
 
-def script(path: Path, arguments: list[str]) -> list[str]:
-    """Return the command that runs the text of a file; without a line ``#!`` it is a shell script. Raises CommandError."""
+def script(path: Path, arguments: list[str], before: str = "") -> list[str]:
+    """Return the command that runs the text of a file; without a line ``#!`` it is a shell script. Raises CommandError.
+
+    ``before`` are commands of the shell that run first, such as ``export``.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
@@ -52,7 +55,7 @@ def script(path: Path, arguments: list[str]) -> list[str]:
     if len(text.encode()) > MAXIMUM_SCRIPT:
         raise CommandError(f"--script: {path} is longer than {MAXIMUM_SCRIPT // 1024} KiB: put it into the image", 2)
     text = text if text.startswith("#!") else f"#!/bin/sh\n{text}"
-    return ["sh", "-c", literal(_LAUNCH), *map(literal, (text, *arguments))]
+    return ["sh", "-c", literal(before + _LAUNCH), *map(literal, (text, *arguments))]
 
 
 def literal(text: str) -> str:

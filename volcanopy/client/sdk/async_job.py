@@ -100,6 +100,11 @@ class AsyncJob:
         """Namespace of the job; empty before the first request if none was given."""
         return self._connected.namespace
 
+    @property
+    def last_phase(self) -> str:
+        """The phase at the last request; empty before the first."""
+        return status.shown_phase(self._seen) if self._seen is not None else ""
+
     @classmethod
     def _of_body(cls, body: Json, connected: Connected) -> Self:
         job = cls.__new__(cls)

@@ -35,7 +35,7 @@ def job_errors() -> Iterator[None]:
     try:
         yield
     except (CommandError, KubeError) as error:
-        raise JobError(str(error)) from error
+        raise JobError(str(error)) from None
 
 
 class Connected:
@@ -90,11 +90,17 @@ def with_trace_context(manifest: Json) -> None:
         manifest["metadata"].setdefault("annotations", {})[names.TRACEPARENT] = carrier["traceparent"]
 
 
-def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end, in a thread of its own where this one runs an event loop, as notebooks do."""
+def _has_event_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
+        return False
+    return True
+
+
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end, in a thread of its own where this one runs an event loop, as notebooks do."""
+    if not _has_event_loop():
         return asyncio.run(work())
     results: list[T] = []
     errors: list[BaseException] = []

@@ -46,6 +46,11 @@ class Job:
         return self._job.name
 
     @property
+    def last_phase(self) -> str:
+        """The phase at the last request; empty before the first."""
+        return self._job.last_phase
+
+    @property
     def manifest(self) -> Json:
         """The BatchJob that is submitted."""
         return self._job.manifest

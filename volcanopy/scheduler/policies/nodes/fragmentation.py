@@ -211,7 +211,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
 
     def node_state(self, node: int) -> Hashable:
-        """The idle resources of the node, and what the mix says about it."""
+        """The idle resources of the node, and the state of its mix."""
         return self.cluster.ledger.idle[:, node].tobytes(), self._sort(node)
 
     def _sort(self, node: int) -> Hashable:

@@ -1,0 +1,65 @@
+"""Tools that submit jobs through volcanopy's backends, with their own programs."""
+
+from pathlib import Path
+
+import pytest
+import submitit
+
+from tests.docs.pages import ROOT, blocks
+
+
+@pytest.fixture
+def submitit_executor(processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> submitit.AutoExecutor:
+    """The executor that submitit chooses by itself where a cluster is named."""
+    monkeypatch.setenv("KUBECONFIG", str(processes))
+    executor = submitit.AutoExecutor(folder=tmp_path / "%j")
+    assert executor.cluster == "volcanopy"
+    executor.update_parameters(timeout_min=10, cpus_per_task=1, mem_gb=0.2, name="of-submitit")
+    return executor
+
+
+def test_submitit_gets_results_and_logs(submitit_executor: submitit.AutoExecutor) -> None:
+    def add(first: int, second: int) -> int:
+        print("adding", flush=True)
+        return first + second
+
+    job = submitit_executor.submit(add, 5, 7)
+    assert job.result() == 12
+    assert "adding" in (job.stdout() or "")
+    assert [part.result() for part in submitit_executor.map_array(add, [1, 2], [3, 4])] == [4, 6]
+
+
+def test_submitit_gets_the_error_of_a_function(submitit_executor: submitit.AutoExecutor) -> None:
+    def divide() -> float:
+        return 1 / 0
+
+    with pytest.raises(submitit.core.utils.FailedJobError, match="ZeroDivisionError"):
+        submitit_executor.submit(divide).result()
+
+
+def test_the_tasks_of_a_submitit_job_have_ranks(submitit_executor: submitit.AutoExecutor) -> None:
+    def ranks() -> tuple[int, int, int]:
+        environment = submitit.JobEnvironment()
+        return environment.global_rank, environment.node, environment.local_rank
+
+    submitit_executor.update_parameters(nodes=2, name="ranks")
+    assert submitit_executor.submit(ranks).results() == [(0, 0, 0), (1, 1, 0)]
+
+
+def test_the_example_of_the_docs_runs(
+    processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(processes))
+    texts = [block.text for block in blocks(ROOT / "docs/python.md") if "import submitit" in block.text]
+    assert len(texts) == 1
+    exec(compile(texts[0], "docs/python.md", "exec"), {"__name__": "__main__"})
+    assert capsys.readouterr().out == "1024\n"
+
+
+def test_submitit_cancels_a_job(submitit_executor: submitit.AutoExecutor) -> None:
+    submitit_executor.update_parameters(cpus_per_task=4000)
+    job = submitit_executor.submit(abs, -1)
+    job.cancel()
+    assert job.done(force_check=True)
+    assert job.state == "CANCELLED"

@@ -1,0 +1,1 @@
+"""Backends of tools that submit jobs: each loads only where its tool does."""

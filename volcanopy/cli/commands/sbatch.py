@@ -1,0 +1,56 @@
+"""``volcanopy sbatch``: submit a batch script of Slurm."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from volcanopy.cli.framework.command import command
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, WriteOptions
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@command(
+    app,
+    "sbatch",
+    examples=[
+        "volcanopy sbatch train.sh",
+        "volcanopy sbatch --image python:3.12 --queue research train.sh data.csv",
+        "volcanopy sbatch --dry-run=client -o yaml train.sh > job.yaml",
+    ],
+)
+async def sbatch(
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="Batch script with lines #SBATCH.")],
+    cluster: ClusterOptions,
+    place: NamespaceOption,
+    write: WriteOptions,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS...]", help="Arguments of the script.")] = None,
+    image: Annotated[
+        str,
+        typer.Option(
+            "--image",
+            metavar="IMAGE",
+            help="Image of the pods. Without it they run here, on process nodes, in this directory.",
+        ),
+    ] = "",
+    queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="Queue, instead of --partition.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", help="Print the logs until the job has finished.")] = False,
+) -> None:
+    """Submit a batch script of Slurm, and print what its options became.
+
+    Options of sbatch in the script are those of a job: see docs/from-sbatch.md. One that a job cannot have is an error.
+    """
+    from volcanopy.cli.jobs.run import run
+    from volcanopy.client.jobs.sbatch import read_script
+    from volcanopy.kube.client.printable import printable
+
+    read = read_script(script, arguments or [])
+    width = max((len(directive.option) for directive in read.directives), default=0)
+    for directive in read.directives:
+        typer.echo(printable(f"{directive.option:{width}}  {directive.result}"), err=True)
+    for note in read.notes:
+        typer.echo(printable(note), err=True)
+    options = replace(read.options, image=image, here=not image, follow=follow or read.follow)
+    await run(cluster, place, write, replace(options, queue=queue) if queue else options)
