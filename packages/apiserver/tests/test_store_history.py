@@ -46,6 +46,8 @@ def test_every_past_version_can_be_read_until_it_is_compacted(changes: list[tupl
         elif entry is not None:
             store.remove(bucket, entry)
         moments[store.version] = [item.raw for item in bucket.entries()]
+        assert {id(item) for item in bucket._decoded.values()} <= {id(item) for item in bucket.entries()}
+        assert bucket._decoded_bytes == sum(item.size for item in bucket._decoded.values())
     for version, seen in moments.items():
         if version < bucket.compacted:
             with pytest.raises(ApiError, match="too old"):

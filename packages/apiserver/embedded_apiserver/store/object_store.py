@@ -6,7 +6,7 @@ Stored bodies are never changed: a writer builds a new one (unchanged parts may 
 """
 
 import zlib
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -130,7 +130,7 @@ class Bucket:
         self.limit = history
         self.compacted = 0
         self._history_bytes = 0
-        self._decoded: deque[StoredObject] = deque()
+        self._decoded: OrderedDict[tuple[str, str], StoredObject] = OrderedDict()
         self._decoded_bytes = 0
         self._dictionary = b""
         self._compressed = 0
@@ -207,7 +207,10 @@ class Bucket:
             self._index_node(event)
         if previous is not None:
             previous.fade()
-        self.keep_decoded(entry)
+        if (replaced := self._decoded.pop((entry.namespace, entry.name), None)) is not None:
+            self._decoded_bytes -= replaced.size
+        if event.type != "DELETED":
+            self.keep_decoded(entry)
         self.history.append(event)
         self._history_bytes += entry.size
         while len(self.history) > self.limit or self._history_bytes > HISTORY_BYTES:
@@ -218,10 +221,10 @@ class Bucket:
 
     def keep_decoded(self, entry: StoredObject) -> None:
         """Keep an object decoded until others are written; then only its bytes, compressed where there are many objects."""
-        self._decoded.append(entry)
+        self._decoded[entry.namespace, entry.name] = entry
         self._decoded_bytes += entry.size
         while len(self._decoded) > DECODED or (self._decoded_bytes > DECODED_BYTES and len(self._decoded) > 1):
-            oldest = self._decoded.popleft()
+            _, oldest = self._decoded.popitem(last=False)
             self._decoded_bytes -= oldest.size
             if self.count < COMPRESSED_FROM:
                 oldest.fade()
