@@ -4,7 +4,6 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
-from volcanopy.scheduler.cache.queue_sums import QueueSums
 from volcanopy.scheduler.cache.row_table import Changes, Copies
 from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
 from volcanopy.scheduler.model import pod_fields
@@ -21,7 +19,7 @@ from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import (
     NONE,
     NodeTable,
@@ -56,7 +54,6 @@ class Layout:
         self._copies = Copies()
         self._assigned: tuple[int, tuple[AssignedPods | None, ...]] | None = None
         self._on_nodes: tuple[NodeTable, TaskTable] | None = None
-        self.queue_sums = QueueSums()
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
@@ -192,7 +189,7 @@ def snapshot(state: StateTables, layout: Layout, now: datetime, session: str) ->
     """Return a snapshot of the state; ``layout`` has the parts of the last one."""
     axis = state.axis
     nodes, tasks = layout.nodes_and_tasks(state)
-    traits, jobs = nodes.traits, _job_table(state, layout)
+    traits, jobs = nodes.traits, _job_table(state)
     queues = with_possible_guarantees(layout.queues(state), nodes.allocatable.sums, jobs)
     return Snapshot(
         axis=axis,
@@ -291,7 +288,7 @@ def _gate_held_queues(tasks: TaskTable, state: StateTables, queues: QueueTable) 
     return replace(tasks, gated=gated)
 
 
-def _job_table(state: StateTables, layout: Layout) -> JobTable:
+def _job_table(state: StateTables) -> JobTable:
     _settle(state)
     changes = state.jobs.take_changes()
     copies = state.jobs.copies(changes)
@@ -306,12 +303,12 @@ def _job_table(state: StateTables, layout: Layout) -> JobTable:
         columns[name] = (
             Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
         )
-    sums = layout.queue_sums.updated(
-        columns["queue"],
-        partial(_summed_amounts, columns),
-        len(state.queue_rows),
-        changes.rows if bound <= MOST else None,
-    )
+    queue, count = columns["queue"], len(state.queue_rows)
+    allocated, minimum, grouped = columns["allocated"].values, columns["min_resources"].values, columns["grouped"]
+    elastic = np.maximum(allocated - np.where(columns["has_min_resources"], minimum, 0), 0) * grouped
+    # NONE is the last column, which is left out
+    sums = sums_by(queue % (count + 1), np.concatenate((allocated, elastic, grouped[None])), count + 1)[:, :count]
+    sums.setflags(write=False)
     size = len(state.axis)
     return JobTable(
         **columns,
@@ -320,14 +317,6 @@ def _job_table(state: StateTables, layout: Layout) -> JobTable:
         queue_elastic=sums[size:-1],
         queue_jobs=sums[-1],
     )
-
-
-def _summed_amounts(columns: Mapping[str, Any], rows: Rows | slice) -> Ints:
-    """(2R + 1, M): what is added up of jobs by queue: allocated, elastic, and 1 for each pod group."""
-    allocated, minimum = (columns[name].values[:, rows] for name in ("allocated", "min_resources"))
-    grouped, has_minimum = columns["grouped"][rows], columns["has_min_resources"][rows]
-    elastic = np.maximum(allocated - np.where(has_minimum, minimum, 0), 0) * grouped
-    return np.concatenate((allocated, elastic, grouped[None]))
 
 
 def _queues_of_jobs(state: StateTables, queue: Index) -> Index:
