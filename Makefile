@@ -135,6 +135,7 @@ docs: $(VENV)/.dev  ## Serve the docs site on http://127.0.0.1:8000 and rebuild 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict
 
 golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference like code.
+	$(BIN)/python -m hack.readmodels
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
 	$(BIN)/python -m hack.chartvalues
 	$(BIN)/python -m tests.jobcontroller.plugins.writing

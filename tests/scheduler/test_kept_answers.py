@@ -70,7 +70,7 @@ def test_a_job_that_is_considered_with_an_alternative_has_the_key_of_its_minimum
     assert jobs["a"].minimum_key == jobs["b"].minimum_key == jobs["d"].minimum_key is not None
     assert jobs["a"].minimum_key != jobs["c"].minimum_key
     assert jobs["e"].minimum_key is None
-    ledger.consider(jobs["a"].row, core.Alternative(name="small", min_resources={"cpu": "3"}))
+    ledger.consider(jobs["a"].row, core.PodGroupAlternative(name="small", min_resources={"cpu": "3"}))
     assert jobs["a"].minimum_key == jobs["c"].minimum_key != jobs["b"].minimum_key
 
 

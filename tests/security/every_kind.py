@@ -17,7 +17,7 @@ from tests.jobcontroller.flow_world import START, CronWorld, FlowWorld, job_spec
 from tests.security import one_object
 from tests.security.extremes import BASES, Schemas, values
 from volcanopy.admission.review import review
-from volcanopy.api import batch_read, core, scheduling, topology_read
+from volcanopy.api import core, cron_read, flow_read, scheduling, topology_read
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.decoding import convert
 from volcanopy.api.flow import JobFlow, JobTemplate
@@ -156,20 +156,20 @@ def _flow(body: Json) -> None:
     for step in flow.flow.spec.flows:
         flow.template(step.template or step.name, job_spec())
     _created(iter(flow.look().effects))
-    _listed(flows.VIEW, convert(body, batch_read.JobFlow))
+    _listed(flows.VIEW, convert(body, flow_read.JobFlow))
 
 
 def _template(body: Json) -> None:
     flow = FlowWorld({"name": "s", "template": body["metadata"]["name"]}, templates={})
     flow.templates[body["metadata"]["name"]] = JobTemplate.read(body, unknown="forbid")
     _created(iter(flow.look().effects))
-    _listed(templates.VIEW, convert(body, batch_read.JobTemplate))
+    _listed(templates.VIEW, convert(body, flow_read.JobTemplate))
 
 
 def _cron(body: Json) -> None:
     cron = CronWorld("@yearly")
     cron.cron = CronBatchJob.read(body, unknown="forbid")
-    convert(body, batch_read.CronBatchJob)
+    convert(body, cron_read.CronBatchJob)
     cron.now += timedelta(days=400)
     _created(iter(cron.look().effects))
 

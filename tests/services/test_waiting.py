@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from volcanopy.admission.request import User
 from volcanopy.api import names
-from volcanopy.api.batch_read import QueuedJob
 from volcanopy.api.core import PodGroup
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.services.admission.waiting_jobs import WaitingJobs, slim_job, slim_meta
+from volcanopy.services.admission.waiting_jobs import QueuedJob, WaitingJobs, slim_job, slim_meta
 
 ANA, BO = User("ana", ("phd",)), User("bo")
 

@@ -1,4 +1,4 @@
-"""Read models of pods, nodes, priority classes and namespaces, and of what :mod:`volcanopy.api.scheduling` defines in full."""
+"""Read models of pods, nodes, priority classes and namespaces, and those of PodGroups and queues under one name."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api import names
 from volcanopy.api.affinity import (
     Affinity,
     NodeAffinity,
@@ -19,7 +18,7 @@ from volcanopy.api.affinity import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from volcanopy.api.alternatives_read import Alternative, AlternativeTask, SelectedAlternative
+from volcanopy.api.alternatives_read import PodGroupAlternative, PodGroupAlternativeTask, SelectedAlternative
 from volcanopy.api.container_states import ContainerStatus, ResourceRequirements
 from volcanopy.api.read_model import (
     Condition,
@@ -27,34 +26,64 @@ from volcanopy.api.read_model import (
     LabelSelector,
     Meta,
     OwnerReference,
-    PodMove,
     Quantities,
     ReadModel,
     Requirement,
 )
+from volcanopy.api.scheduling_read import (
+    EstimatedStart,
+    Explanation,
+    Guarantee,
+    NetworkTopology,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PodMove,
+    Queue,
+    QueueLimit,
+    QueueSpec,
+    QueueStatus,
+    QueueUser,
+    SubGroupPolicy,
+    Subjects,
+)
 
 __all__ = [
     "Affinity",
-    "Alternative",
-    "AlternativeTask",
     "Condition",
     "ContainerStatus",
+    "EstimatedStart",
+    "Explanation",
+    "Guarantee",
     "LabelSelector",
     "Labels",
     "Meta",
+    "NetworkTopology",
     "NodeAffinity",
     "NodeSelector",
     "NodeSelectorTerm",
     "OwnerReference",
     "PodAffinity",
     "PodAffinityTerm",
+    "PodGroup",
+    "PodGroupAlternative",
+    "PodGroupAlternativeTask",
+    "PodGroupSpec",
+    "PodGroupStatus",
     "PodMove",
     "PreferredNodeTerm",
     "Quantities",
+    "Queue",
+    "QueueLimit",
+    "QueueSpec",
+    "QueueStatus",
+    "QueueUser",
     "ReadModel",
     "Requirement",
     "ResourceRequirements",
     "SelectedAlternative",
+    "SubGroupPolicy",
+    "Subjects",
     "Toleration",
     "TopologySpreadConstraint",
     "WeightedPodAffinityTerm",
@@ -146,6 +175,13 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     active_deadline_seconds: int | None = None
 
 
+class PodTemplate(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Template of pods."""
+
+    metadata: Meta = Meta()
+    spec: PodSpec = PodSpec()
+
+
 class PodClaimStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     """ResourceClaim generated for a pod from a template. Without a name, none was needed."""
 
@@ -230,191 +266,21 @@ class Namespace(ReadModel, frozen=True, kw_only=True, gc=False):
     metadata: Meta
 
 
-class Guarantee(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Resources guaranteed to a queue."""
-
-    resource: Quantities = field(default_factory=dict)
-
-
-class QueueLimit(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Limits of users and groups in a queue and its descendants."""
-
-    users: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    resources: Quantities = field(default_factory=dict)
-    max_running_jobs: int | None = None
-    max_queued_jobs: int | None = None
-
-
-class Subjects(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Users, groups, service accounts and namespaces."""
-
-    users: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    service_accounts: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
-
-
-class QueueSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Specification of a queue."""
-
-    weight: int = 1
-    capability: Quantities = field(default_factory=dict)
-    deserved: Quantities = field(default_factory=dict)
-    guarantee: Guarantee = Guarantee()
-    reclaimable: bool | None = None
-    priority: int = 0
-    parent: str = ""
-    affinity: dict[str, Any] | None = None
-    dequeue_strategy: str = "traverse"
-    job_order: str = "configured"
-    borrowing_limit: Quantities = field(default_factory=dict)
-    lending_limit: Quantities = field(default_factory=dict)
-    stop_policy: str = "None"
-    max_running_jobs: int | None = None
-    max_queued_jobs: int | None = None
-    limits: tuple[QueueLimit, ...] = ()
-    type: str = ""
-    submitters: Subjects | None = None
-    administrators: Subjects | None = None
-
-
-class QueueUser(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Share of a user in a queue with jobOrder fair or usage."""
-
-    name: str
-    allocated: Quantities = field(default_factory=dict)
-    share: str = "0"
-    fair_share: str = "0"
-    credit: str = "0"
-    usage: dict[str, str] = field(default_factory=dict)
-
-
-class QueueStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Observed status of a queue."""
-
-    state: str = ""
-    allocated: Quantities = field(default_factory=dict)
-    fair_share: Quantities = field(default_factory=dict)
-    guaranteed: Quantities = field(default_factory=dict)
-    borrowed: Quantities = field(default_factory=dict)
-    waiting: Quantities = field(default_factory=dict)
-    share: str = ""
-    credit: dict[str, str] = field(default_factory=dict)
-    usage: dict[str, str] = field(default_factory=dict)
-    credit_time: datetime | None = None
-    users: tuple[QueueUser, ...] = ()
-    pending: int = 0
-    inqueue: int = 0
-    running: int = 0
-    unknown: int = 0
-    completed: int = 0
-    jobs: int = 0
-
-
-class Queue(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A queue."""
-
-    api_version: str = names.SCHEDULING_V1BETA1
-    metadata: Meta
-    spec: QueueSpec = QueueSpec()
-    status: QueueStatus = QueueStatus()
-
-
-class NetworkTopology(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Network topology constraint."""
-
-    mode: str = "hard"
-    highest_tier_allowed: int | None = None
-    highest_tier_name: str = ""
-
-
-class SubGroupPolicy(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Division of the pods of a PodGroup into sub-groups."""
-
-    name: str = ""
-    network_topology: NetworkTopology | None = None
-    sub_group_size: int | None = None
-    min_sub_groups: int | None = None
-    label_selector: LabelSelector | None = None
-    match_label_keys: tuple[str, ...] = ()
-
-
-class PodGroupSpec(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Specification of a PodGroup."""
-
-    min_member: int = 0
-    min_task_member: dict[str, int] = field(default_factory=dict)
-    queue: str = ""
-    priority_class_name: str = ""
-    min_resources: Quantities | None = None
-    network_topology: NetworkTopology | None = None
-    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
-    alternatives: tuple[Alternative, ...] = ()
-
-
-class Explanation(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Reason why a PodGroup is unschedulable, in structured form."""
-
-    gate: str = ""
-    message: str = ""
-    unblocked_by: str = ""
-    numbers: dict[str, str] = field(default_factory=dict)
-    nodes: dict[str, int] = field(default_factory=dict)
-    amounts: dict[str, Quantities] = field(default_factory=dict)
-    blocked_by: tuple[str, ...] = ()
-
-
 def position_of(numbers: Mapping[str, str]) -> int:
     """Return the position in the queue from the numbers of an explanation, from 1; 0 if there is none."""
     position = numbers.get("position", "")
     return int(position) if position.isdecimal() else 0
 
 
-class EstimatedStart(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Estimated start of a waiting job."""
-
-    time: datetime | None = None
-    basis: str = ""
-    message: str = ""
-
-
-class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Observed status of a PodGroup."""
-
-    phase: str = ""
-    conditions: tuple[Condition, ...] = ()
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    explanation: Explanation | None = None
-    estimated_start: EstimatedStart | None = None
-    moves: tuple[PodMove, ...] = ()
-    moved_at: datetime | None = None
-    evicted_since: datetime | None = None
-    evicted_seconds: int = 0
-    alternative: SelectedAlternative | None = None
-    admitted_at: datetime | None = None
+def selected_alternative(group: PodGroup) -> PodGroupAlternative | None:
+    """Return the alternative that a PodGroup was admitted with, until the controller has merged it into the spec; else None."""
+    alternatives, chosen = group.spec.alternatives, group.status.alternative
+    if not alternatives or chosen is None:
+        return None
+    return next((alternative for alternative in alternatives if alternative.name == chosen.name), None)
 
 
-class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A group of pods that are scheduled together."""
-
-    api_version: str = names.SCHEDULING_V1BETA1
-    metadata: Meta
-    spec: PodGroupSpec = PodGroupSpec()
-    status: PodGroupStatus = PodGroupStatus()
-
-    @property
-    def selected(self) -> Alternative | None:
-        """The alternative that it was admitted with, until the controller has merged it into the spec; else None."""
-        alternatives, chosen = self.spec.alternatives, self.status.alternative
-        if not alternatives or chosen is None:
-            return None
-        return next((each for each in alternatives if each.name == chosen.name), None)
-
-    @property
-    def min_resources(self) -> Quantities | None:
-        """What its minimum of pods requests, with the selected alternative."""
-        selected = self.selected
-        return self.spec.min_resources if selected is None else selected.min_resources
+def min_resources(group: PodGroup) -> Quantities | None:
+    """Return what the minimum of pods of a PodGroup requests, with the selected alternative."""
+    selected = selected_alternative(group)
+    return group.spec.min_resources if selected is None else selected.min_resources

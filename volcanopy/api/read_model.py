@@ -82,11 +82,3 @@ class Condition(ReadModel, frozen=True, kw_only=True, gc=False):
     message: str = ""
     last_transition_time: datetime | None = None
     transition_id: str = field(name="transitionID", default="")
-
-
-class PodMove(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A pod that was evicted to run on another node, with its request, which is reserved there."""
-
-    pod: str
-    node: str
-    requests: Quantities = {}

@@ -12,24 +12,26 @@ _PREFIX = "alternative."
 _GPU = "nvidia.com/gpu"
 
 
-def alternatives(values: Mapping[str, str], pods: int) -> tuple[core.Alternative, ...]:
+def alternatives(values: Mapping[str, str], pods: int) -> tuple[core.PodGroupAlternative, ...]:
     """Return the alternatives among the values of a line, for so many pods."""
     return tuple(
         _alternative(key.removeprefix(_PREFIX), value, pods) for key, value in values.items() if key.startswith(_PREFIX)
     )
 
 
-def _alternative(name: str, text: str, pods: int) -> core.Alternative:
+def _alternative(name: str, text: str, pods: int) -> core.PodGroupAlternative:
     fields = dict(part.partition("=")[::2] for part in text.split(","))
     time, tolerates = fields.pop("time", ""), fields.pop("tolerates", "")
     selector = {key.removeprefix("select."): fields.pop(key) for key in list(fields) if key.startswith("select.")}
     requests = {_GPU if key == "gpu" else key: value for key, value in fields.items()}
     total = {key: units * pods for key, units in quantity.amounts(requests).items()} | {"pods": pods}
-    task = core.AlternativeTask(
+    task = core.PodGroupAlternativeTask(
         name="main",
         pods=pods,
         requests=dict(requests),
         node_selector=selector,
         tolerations=(core.Toleration(key=tolerates, operator="Exists"),) if tolerates else (),
     )
-    return core.Alternative(name=name, min_resources=dict(quantity.texts(total)), running_estimate=time, tasks=(task,))
+    return core.PodGroupAlternative(
+        name=name, min_resources=dict(quantity.texts(total)), running_estimate=time, tasks=(task,)
+    )

@@ -50,7 +50,7 @@ def split(values: Mapping[str, str]) -> tuple[core.SubGroupPolicy, ...]:
         core.SubGroupPolicy(
             name=values.get("split.name", "part"),
             sub_group_size=int(values["split"]),
-            min_sub_groups=int(values["split.min"]) if "split.min" in values else None,
+            min_sub_groups=int(values.get("split.min", 0)),
             match_label_keys=(values["split.by"],),
             network_topology=topology(values.get("split.topology", "")),
         ),

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.api.batch_read import JobFlow
 from volcanopy.api.decoding import convert
+from volcanopy.api.flow_read import JobFlow
 from volcanopy.cli.explain.flow import FlowReport, flow_report, lines
 from volcanopy.cli.explain.text import plain
 

@@ -13,7 +13,7 @@ from itertools import chain
 from statistics import fmean
 
 from volcanopy.api import graphs
-from volcanopy.api.batch_read import FlowJobStatus, JobFlow
+from volcanopy.api.flow_read import FlowJobStatus, JobFlow
 from volcanopy.cli.explain.text import Line, StyledText
 from volcanopy.client.durations import local_time, span
 from volcanopy.kube.client.kinds import Json

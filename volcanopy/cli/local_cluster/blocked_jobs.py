@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from volcanopy.api.batch_read import BatchJob, JobFlow
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.flow_read import JobFlow
 from volcanopy.cli.jobs.views import group_key
 from volcanopy.client.explain.confirmed import UnreadableError, answers, cluster_state
 from volcanopy.client.jobs.status import phase, starts_soon

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.live import Live
 
 from volcanopy.api import names
-from volcanopy.api.batch_read import BatchJob, CronBatchJob, JobFlow
+from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.cron_read import CronBatchJob
+from volcanopy.api.flow_read import JobFlow
 from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_style, print_table, reason_column
 from volcanopy.cli.local_cluster.blocked_jobs import blocked_jobs, is_blocked, is_explained
 from volcanopy.cli.views.flows import phase as flow_phase

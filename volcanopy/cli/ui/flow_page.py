@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from volcanopy.api.batch_read import JobFlow
+from volcanopy.api.flow_read import JobFlow
 from volcanopy.api.model import Json
 from volcanopy.cli.explain.flow import flow_report
 from volcanopy.cli.views.flows import phase, reason

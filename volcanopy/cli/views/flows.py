@@ -1,6 +1,6 @@
 """Columns and descriptions of job flows."""
 
-from volcanopy.api.batch_read import FlowJobStatus, JobFlow
+from volcanopy.api.flow_read import FlowJobStatus, JobFlow
 from volcanopy.cli.explain.flow import flow_report, lines
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.framework.description import Description

@@ -1,6 +1,6 @@
 """Columns and descriptions of job templates."""
 
-from volcanopy.api.batch_read import JobTemplate
+from volcanopy.api.flow_read import JobTemplate
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.client.jobs.status import task_minimum

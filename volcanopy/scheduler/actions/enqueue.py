@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.api.core import Alternative
+from volcanopy.api.core import PodGroupAlternative
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.engine.queue_order import QueueOrder
@@ -130,10 +130,10 @@ def _admit(
 
 
 def _consider(
-    session: Session, job: JobView, alternatives: Sequence[Alternative], precedence: "_Precedence"
+    session: Session, job: JobView, alternatives: Sequence[PodGroupAlternative], precedence: "_Precedence"
 ) -> Rejection | None:
     """Select the alternative with which the job finishes first; return why it is not admitted with it, if so."""
-    limits: list[tuple[Alternative, Rejection | None]] = []
+    limits: list[tuple[PodGroupAlternative, Rejection | None]] = []
     rejections: list[Rejection | None] = []
     for alternative in alternatives:
         session.ledger.consider(job.row, alternative)

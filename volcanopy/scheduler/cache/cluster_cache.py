@@ -330,8 +330,9 @@ class State(StateTables):
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
         columns["learnt"][row] = run_time.learnt
         columns["pods_rejected"][row] = pod_fields.flag(group.metadata, names.PODS_REJECTED, absent=False)
-        min_resources = pod_fields.countable(group.min_resources)
-        columns["has_min_resources"][row] = group.min_resources is not None
+        least = core.min_resources(group)
+        min_resources = pod_fields.countable(least)
+        columns["has_min_resources"][row] = least is not None
         self._widen(min_resources)
         for alternative in group.spec.alternatives:
             self._widen(pod_fields.countable(alternative.min_resources))

@@ -33,7 +33,7 @@ def queue_table(state: StateTables) -> QueueTable:
         weight=np.array([max(queue.spec.weight, 1) for queue in known], dtype=np.int64),
         priority=np.array([queue.spec.priority for queue in known], dtype=np.int64),
         is_open=np.array([queue.status.state in {"Open", ""} for queue in known], dtype=np.bool_),
-        reclaimable=np.array([queue.spec.reclaimable is not False for queue in known], dtype=np.bool_),
+        reclaimable=np.array([queue.spec.reclaimable for queue in known], dtype=np.bool_),
         created=np.array([pod_fields.seconds(queue.metadata.creation_timestamp) for queue in known], dtype=np.float64),
         capability=capability,
         capability_set=capability_set,

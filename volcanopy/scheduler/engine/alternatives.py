@@ -121,14 +121,14 @@ class Alternatives:
         self.selected: dict[int, core.SelectedAlternative] = {}
         """The jobs that were admitted in this session with an alternative."""
 
-    def of(self, job: JobView) -> tuple[core.Alternative, ...]:
+    def of(self, job: JobView) -> tuple[core.PodGroupAlternative, ...]:
         """Return the alternatives of a job of which none is selected yet."""
         group = job.group
         return group.spec.alternatives if group.spec.alternatives and group.status.alternative is None else ()
 
     def first_to_finish(
-        self, job: JobView, alternatives: Sequence[tuple[core.Alternative, Rejection | None]]
-    ) -> core.Alternative:
+        self, job: JobView, alternatives: Sequence[tuple[core.PodGroupAlternative, Rejection | None]]
+    ) -> core.PodGroupAlternative:
         """Return the alternative with which the job is expected to finish first, of equal ones the first.
 
         Each comes with the reason why the job cannot be admitted with it now. One that a limit rejects for good, or a limit
@@ -139,7 +139,7 @@ class Alternatives:
         self._finishes[job.row] = finishes
         return alternatives[best][0]
 
-    def admitted(self, job: JobView, alternative: core.Alternative) -> None:
+    def admitted(self, job: JobView, alternative: core.PodGroupAlternative) -> None:
         """Note that a job is admitted with an alternative."""
         message = "; ".join(map(str, self._finishes.get(job.row, ())))
         self.selected[job.row] = core.SelectedAlternative(name=alternative.name, message=message[:1024])
@@ -173,7 +173,7 @@ class Alternatives:
 
     # The expected finish
 
-    def _finish(self, job: JobView, alternative: core.Alternative, rejection: Rejection | None) -> Finish:
+    def _finish(self, job: JobView, alternative: core.PodGroupAlternative, rejection: Rejection | None) -> Finish:
         minimum = self._cluster.axis.vector(pod_fields.countable(alternative.min_resources))
         parts = self._parts(alternative)
         start = self._start_within_limits(rejection)
@@ -187,7 +187,7 @@ class Alternatives:
             alternative.name, start, start + (min(run_time, walltime) if walltime else run_time), known and start < inf
         )
 
-    def _parts(self, alternative: core.Alternative) -> list[Part]:
+    def _parts(self, alternative: core.PodGroupAlternative) -> list[Part]:
         axis, traits = self._cluster.axis, self._cluster.traits
         parts = []
         for task in alternative.tasks:
@@ -320,6 +320,6 @@ class Alternatives:
         ]
 
 
-def _seconds(alternative: core.Alternative) -> float:
+def _seconds(alternative: core.PodGroupAlternative) -> float:
     duration = pod_fields.duration(alternative.running_estimate) if alternative.running_estimate else None
     return 0.0 if duration is None else duration.total_seconds()

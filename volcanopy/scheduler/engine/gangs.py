@@ -142,7 +142,7 @@ class Gangs:
         parts = sorted(self._cluster.parts(job), key=lambda part: (self.subjob_key(part), part.order, part.key))
         whole = {part.key for part in parts if is_whole(part)}
         lacking = {
-            number: (policy.min_sub_groups or 0) - sum(part.number == number and part.key in whole for part in parts)
+            number: policy.min_sub_groups - sum(part.number == number and part.key in whole for part in parts)
             for number, policy in enumerate(job.group.spec.sub_group_policy)
         }
         result = []

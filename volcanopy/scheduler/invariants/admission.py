@@ -53,7 +53,7 @@ def _outstanding(snapshot: Snapshot, job: int, chosen: Mapping[str, str]) -> dic
     created = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
     name = chosen.get(str(snapshot.jobs.keys[job]), "")
     alternative = next((each for each in group.spec.alternatives if each.name == name), None)
-    least = _amounts(group.min_resources or {} if alternative is None else alternative.min_resources)
+    least = _amounts(core.min_resources(group) or {} if alternative is None else alternative.min_resources)
     return {name: max(units - max(created.get(name, 0), 0), 0) for name, units in least.items()}
 
 

@@ -86,9 +86,9 @@ def _of_sub_groups(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
     sizes = Counter(key for pod in pods if (key := _sub_group_of(policies, pod.metadata.labels)) is not None)
     result = []
     for number, policy in enumerate(policies):
-        size = 1 if policy.sub_group_size is None else policy.sub_group_size
+        size = policy.sub_group_size
         whole = sum(1 for (owner, _), count in sizes.items() if owner == number and count >= size)
-        if whole < (policy.min_sub_groups or 0):
+        if whole < policy.min_sub_groups:
             result.append(f"{whole}/{policy.min_sub_groups} required sub-groups of {policy.name} have nodes")
     return result
 

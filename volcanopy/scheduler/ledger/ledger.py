@@ -94,7 +94,7 @@ class Ledger(LedgerColumns):
         """The tasks whose status or node changed, in the order of the changes."""
         self.pools = Pools.of(snapshot)
         """The usage of users and groups that limits in queues apply to; None without such limits."""
-        self.alternatives: dict[int, tuple[core.Alternative, Resources]] = {}
+        self.alternatives: dict[int, tuple[core.PodGroupAlternative, Resources]] = {}
         """The jobs that are considered with an alternative, which has this minimum."""
         self.minimum_keys = MinimumKeys(snapshot.jobs)
         self.evictions: dict[int, str] = {}
@@ -108,7 +108,7 @@ class Ledger(LedgerColumns):
         for moved in snapshot.moves.pods:
             self.hold(moved.job, moved.node, moved.request)
 
-    def consider(self, job: int, alternative: core.Alternative) -> None:
+    def consider(self, job: int, alternative: core.PodGroupAlternative) -> None:
         """Consider a job with an alternative from now on."""
         axis = self.snapshot.axis
         minimum = Resources(axis, axis.vector(pod_fields.countable(alternative.min_resources)))

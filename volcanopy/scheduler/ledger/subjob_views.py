@@ -71,7 +71,7 @@ class SubJobView:
         """How many of its tasks must run together."""
         policy = self.policy
         if policy is not None:
-            return 1 if policy.sub_group_size is None else policy.sub_group_size
+            return policy.sub_group_size
         return 1 if self.job.group.spec.sub_group_policy else self.job.min_available
 
     @property
@@ -147,7 +147,7 @@ def spanned(ledger: Ledger, tasks: Rows) -> int:
 def lacking(job: JobView, subjobs: Sequence[SubJobView], counts: Callable[[SubJobView], bool]) -> str:
     """The name of a policy of the job which has fewer sub-groups that count than it needs; empty if none has."""
     for number, policy in enumerate(job.group.spec.sub_group_policy):
-        least = policy.min_sub_groups or 0
+        least = policy.min_sub_groups
         if least and sum(1 for part in subjobs if part.number == number and counts(part)) < least:
             return policy.name or f"number {number}"
     return ""

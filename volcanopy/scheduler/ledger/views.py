@@ -212,7 +212,7 @@ class JobView(RowView):
     def quota_resources(self) -> core.Quantities:
         """What the gang needs to start, with the names that ResourceQuotas count."""
         considered = self._ledger.alternatives.get(self.row)
-        return (self.group.min_resources if considered is None else considered[0].min_resources) or {}
+        return (core.min_resources(self.group) if considered is None else considered[0].min_resources) or {}
 
     @property
     def allocated(self) -> Resources:

@@ -52,8 +52,9 @@ def run_time(group: core.PodGroup) -> RunTime:
         _seconds(group.metadata.annotations.get(key))
         for key in (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE)
     )
-    if group.selected is not None and group.selected.running_estimate:
-        declared = _seconds(group.selected.running_estimate)
+    selected = core.selected_alternative(group)
+    if selected is not None and selected.running_estimate:
+        declared = _seconds(selected.running_estimate)
     return RunTime(walltime, declared or learnt, learnt=not declared and bool(learnt))
 
 

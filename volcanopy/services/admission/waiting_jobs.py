@@ -10,10 +10,36 @@ from collections.abc import Sequence
 from volcanopy.admission.request import User
 from volcanopy.admission.submitter import KEYS, submitter_in
 from volcanopy.api import names
-from volcanopy.api.batch_read import QueuedJob, QueuedJobSpec
-from volcanopy.api.core import Meta, OwnerReference, PodGroup
+from volcanopy.api.core import Meta, OwnerReference, PodGroup, ReadModel
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
+
+
+class QueuedJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Queue of a job."""
+
+    queue: str = ""
+
+
+class QueuedJobState(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Phase of a job."""
+
+    phase: str = ""
+
+
+class QueuedJobStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Observed status of a job, without its counts."""
+
+    state: QueuedJobState = QueuedJobState()
+
+
+class QueuedJob(ReadModel, frozen=True, kw_only=True, gc=False):
+    """Queue and phase of a job, for counting many jobs without keeping their pod templates in memory."""
+
+    metadata: Meta
+    spec: QueuedJobSpec = QueuedJobSpec()
+    status: QueuedJobStatus = QueuedJobStatus()
+
 
 JOBS: Kind[QueuedJob] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, QueuedJob)
 

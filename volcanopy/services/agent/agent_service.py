@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from volcanopy.api import names
-from volcanopy.api.topology_read import NodeLoad
+from volcanopy.api.node_load import NodeLoad
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client, Patch
 from volcanopy.kube.client.api_view import api_views

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.decoding import decode
+from volcanopy.api.node_load import NodeLoad
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Kind
@@ -260,7 +261,7 @@ class NodeAgents(_OfApiServer):
             if text is None:
                 continue
             try:
-                load = decode(text, topology_read.NodeLoad)
+                load = decode(text, NodeLoad)
             except msgspec.DecodeError as fault:
                 name = report.metadata.name
                 raise LoadError(f"annotation {names.NODE_LOAD} of NumaTopology {name} is no load: {fault}") from None

@@ -225,7 +225,7 @@ def estimated(copy: ClusterCopy, tables: Tables, question: EstimateQuestion) -> 
 
 def with_likely_alternative(group: core.PodGroup) -> core.PodGroup:
     """Return a group whose alternative is not selected with the one with which it finished first in the last cycle."""
-    if not group.spec.alternatives or group.selected is not None:
+    if not group.spec.alternatives or core.selected_alternative(group) is not None:
         return group
     explanation = group.status.explanation
     name = explanation.numbers.get("alternative", "") if explanation is not None else ""
@@ -239,7 +239,7 @@ def expected_pods(group: core.PodGroup, scheduler_name: str) -> Iterable[core.Po
     spec, meta = group.spec, group.metadata
     roles = [role for role, count in spec.min_task_member.items() for _ in range(count)]
     count = min(max(spec.min_member, 1), _MOST_PODS)
-    resources = pod_fields.countable(group.min_resources)
+    resources = pod_fields.countable(core.min_resources(group))
     requests = quantity.texts({name: -(-units // count) for name, units in resources.items() if name != "pods"})
     container = core.Container(name="main", resources=core.ResourceRequirements(requests=dict(requests)))
     for number in range(count):

@@ -187,7 +187,7 @@ class _SpareParts:
             for part in parts:
                 self._part_of.update(dict.fromkeys(part.rows.tolist(), part))
                 self._above[part.key] = part.ready_count - part.min_available
-            self._surplus[number] = sum(1 for part in parts if part.is_ready) - (policy.min_sub_groups or 0)
+            self._surplus[number] = sum(1 for part in parts if part.is_ready) - policy.min_sub_groups
 
     def can_spare(self, row: int) -> bool:
         """Return whether the task is surplus or in a sub-group below its minimum; count it as evicted."""
