@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 import submitit
+from distributed import Client
 
 from tests.docs.pages import ROOT, blocks
+from volcanopy import Job
+from volcanopy.backends.dask import VolcanopyCluster
 
 
 @pytest.fixture
@@ -46,15 +49,21 @@ def test_the_tasks_of_a_submitit_job_have_ranks(submitit_executor: submitit.Auto
     assert submitit_executor.submit(ranks).results() == [(0, 0, 0), (1, 1, 0)]
 
 
-def test_the_example_of_the_docs_runs(
-    processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("beginning", "printed"), [("import submitit", "1024\n"), ("from distributed", "6\n")])
+def test_the_examples_of_the_docs_run(
+    beginning: str,
+    printed: str,
+    processes: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(processes))
-    texts = [block.text for block in blocks(ROOT / "docs/python.md") if "import submitit" in block.text]
+    texts = [block.text for block in blocks(ROOT / "docs/python.md") if block.text.startswith(beginning)]
     assert len(texts) == 1
     exec(compile(texts[0], "docs/python.md", "exec"), {"__name__": "__main__"})
-    assert capsys.readouterr().out == "1024\n"
+    assert capsys.readouterr().out == printed
 
 
 def test_submitit_cancels_a_job(submitit_executor: submitit.AutoExecutor) -> None:
@@ -63,3 +72,18 @@ def test_submitit_cancels_a_job(submitit_executor: submitit.AutoExecutor) -> Non
     job.cancel()
     assert job.done(force_check=True)
     assert job.state == "CANCELLED"
+
+
+def test_a_dask_cluster_scales_by_gangs_of_workers(processes: Path) -> None:
+    with (
+        VolcanopyCluster(
+            workers_per_job=2, memory="256Mi", host="127.0.0.1", name="dask", kubeconfig=processes
+        ) as cluster,
+        Client(cluster) as client,  # type: ignore[no-untyped-call]
+    ):
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=120)
+        assert client.gather(client.map(lambda number: number**2, range(4))) == [0, 1, 4, 9]
+        assert sorted(worker["name"] for worker in client.scheduler_info()["workers"].values()) == ["0-0", "0-1"]
+        assert [repr(job) for job in cluster.jobs] == ['<Job "dask-0": Running, 2 of 2 pods>']
+    assert Job.attach("dask-0", kubeconfig=processes).last_phase == "Terminated"

@@ -13,6 +13,7 @@ ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/local/process/test_demo.py runs what make demo runs",
     "kubectl get podgroups.scheduling.volcano.sh\n": "needs a PodGroup of a client; tests/cli/explain/test_pod_groups.py",
     "from volcanopy import Executor": "tests/cli/test_functions.py runs it on process nodes",
+    "from distributed import Client": "tests/cli/test_backends.py runs it on process nodes",
     "import submitit": "tests/cli/test_backends.py runs it on process nodes",
     "spark-submit --master": "tests/clients/test_spark.py runs it with these settings; needs Spark (`make spark-client`)",
 }
