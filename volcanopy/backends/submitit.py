@@ -60,7 +60,7 @@ class VolcanopyInfoWatcher(core.InfoWatcher):
         self._finished |= {name for name in open_jobs if self.is_done(name, mode="cache")}
 
     def get_state(self, job_id: str, mode: str = "standard") -> str:
-        """Return the state of a job in Slurm's words."""
+        """Return the state of a job by Slurm's name."""
         return str(self.get_info(job_id, mode=mode).get("State") or "UNKNOWN")
 
 

@@ -48,7 +48,7 @@ _WITHOUT_EFFECT = {
     "parsable": "`-o name` prints the name alone",
     "nice": "use --priority-class",
     "comment": "use --annotation",
-    "exclusive": "ask for all CPUs of a node instead",
+    "exclusive": "request all CPUs of a node instead",
     "oversubscribe": "pods share nodes",
     "overcommit": "pods share nodes",
 }
@@ -258,7 +258,7 @@ def _queue(job: JobOptions, value: str, _: dict[str, str]) -> Applied:
 
 def _array(job: JobOptions, value: str, _: dict[str, str]) -> Applied:
     if job.replicas != 1:
-        raise CommandError(f"each index is one pod, and the script asks for {job.replicas} tasks")
+        raise CommandError(f"each index is one pod, and the script requests {job.replicas} tasks")
     array = f"{value}-{value}" if value.isdecimal() else value
     if re.fullmatch(r"\d+-\d+(%\d+)?", array) is None:
         raise CommandError(f"{value!r}: use FIRST-LAST or FIRST-LAST%PARALLELISM")
