@@ -136,6 +136,7 @@ docs: $(VENV)/.dev  ## Serve the docs site on http://127.0.0.1:8000 and rebuild 
 
 golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference like code.
 	$(BIN)/python -m hack.readmodels
+	$(BIN)/python -m hack.protobuffields
 	$(BIN)/volcanopy crd --output-dir charts/volcanopy/crds
 	$(BIN)/python -m hack.chartvalues
 	$(BIN)/python -m tests.jobcontroller.plugins.writing

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from embedded_apiserver.kinds.builtin import builtin_kinds
 from embedded_apiserver.kinds.kinds import Kind
-from embedded_apiserver.wire.protobuf import ProtobufError, decode
+from embedded_apiserver.schema.definitions import Definitions
+from embedded_apiserver.wire.protobuf import ProtobufError, decode, message_of, messages
 
 
 def varint(number: int) -> bytes:
@@ -97,6 +98,40 @@ def test_the_raw_object_of_a_controller_revision() -> None:
 def test_every_kind_of_the_server_is_decoded(kind: Kind) -> None:
     sent = body(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind, field(1, field(1, "x")))
     assert decode(sent)["metadata"]["name"] == "x"
+
+
+@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: f"{kind.group}/{kind.kind}")
+def test_every_field_of_a_published_schema_is_decoded(kind: Kind) -> None:
+    """A field without a number would make a whole object unreadable."""
+    published = Definitions.load().name_of(kind.group, kind.version, kind.kind)
+    assert published is not None
+    assert fields_without_number(published, message_of(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind)) == []
+
+
+def fields_without_number(definition: str, message: str) -> list[str]:
+    """The fields of a definition and those below it that the message lacks, as `Message.field`."""
+    result, pending, visited = [], [(definition, message)], set()
+    while pending:
+        definition, message = pending.pop()
+        if definition in visited:
+            continue
+        visited.add(definition)
+        numbered = members(message)
+        for name, schema in Definitions.load().raw[definition].get("properties", {}).items():
+            below = schema.get("items", schema.get("additionalProperties", schema)).get("$ref", "").rpartition("/")[2]
+            if name not in numbered and name not in ("apiVersion", "kind"):
+                result.append(f"{message}.{name}")
+            elif numbered.get(name) in messages():
+                pending.append((below, numbered[name]))
+    return result
+
+
+def members(message: str) -> dict[str, str]:
+    """The type of each field of a message by its name, with the fields that stand in their parent."""
+    result: dict[str, str] = {}
+    for member in messages()[message].values():
+        result |= members(member.kind) if member.name == "^" else {member.name: member.kind}
+    return result
 
 
 def test_the_metrics_of_an_autoscaler() -> None:

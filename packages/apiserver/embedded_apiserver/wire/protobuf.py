@@ -6,21 +6,19 @@ The embedded API server answers in JSON always; it only has to read protobuf.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-
-from embedded_apiserver.wire.protobuf_fields import CORE
-from embedded_apiserver.wire.protobuf_group_fields import GROUPS
 
 __all__ = ["CONTENT_TYPE", "ProtobufError", "decode"]
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
+_TABLE: Final = Path(__file__).with_name("protobuf_fields.txt")
 Wire = int | bytes
 
 
@@ -29,7 +27,7 @@ class ProtobufError(ValueError):
 
 
 class _Field(NamedTuple):
-    """One field of a message: `shape` is one, list, map or wrapped."""
+    """One field of a message: `shape` is one, list or map."""
 
     name: str
     kind: str
@@ -52,11 +50,16 @@ def _unwrap(envelope: bytes) -> dict[str, Any]:
     parts = dict(_wire(envelope))
     type_meta = dict(_wire(_bytes(parts.get(1, b""))))
     api_version, kind = (_bytes(type_meta.get(number, b"")).decode() for number in (1, 2))
-    qualified = f"{api_version.partition('/')[0].partition('.')[0]}.{kind}"
-    name = qualified if qualified in _messages() else kind
-    if name not in _messages():
+    name = message_of(api_version, kind)
+    if name not in messages():
         raise ProtobufError(f"{api_version} {kind} is not accepted as protobuf: send it as application/json")
     return {"apiVersion": api_version, "kind": kind, **_message(name, _bytes(parts.get(2, b"")))}
+
+
+def message_of(api_version: str, kind: str) -> str:
+    """The name of the message of a kind in the table."""
+    qualified = f"{api_version.partition('/')[0].partition('.')[0]}.{kind}"
+    return qualified if qualified in messages() else kind
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -92,29 +95,26 @@ def _wire(data: bytes) -> Iterator[tuple[int, Wire]]:
 
 
 @cache
-def _messages() -> dict[str, dict[int, _Field]]:
+def messages() -> dict[str, dict[int, _Field]]:
+    """The fields of each message by their numbers."""
     messages: dict[str, dict[int, _Field]] = {}
-    for paragraph in re.split(r"\n(?!  )", CORE.strip() + GROUPS.rstrip()):
-        name, _, fields = paragraph.partition(":")
-        messages[name] = {}
-        for part in " ".join(fields.split()).split(", "):
-            if part:
-                number, json_name, kind = part.split(" ")
-                messages[name][int(number)] = _field(json_name, kind)
+    for line in _TABLE.read_text("utf-8").splitlines():
+        name, _, fields = line.partition(": ")
+        if not line.startswith("#"):
+            parts = [part.split(" ") for part in fields.split(", ") if part]
+            messages[name] = {int(number): _field(json_name, kind) for number, json_name, kind in parts}
     return messages
 
 
 def _field(name: str, text: str) -> _Field:
-    match = re.fullmatch(r"(@?)(\{?)(@?)([\w.-]+)(\*?)\}?(\*?)(!?)(\+?)", text)
-    if match is None:
-        raise AssertionError(f"the field table has {text!r}")
-    outer, mapped, inner, kind, _, _, pointer, always = match.groups()
-    shape = "map" if mapped else "wrapped" if outer else "list" if "*" in text else "one"
-    return _Field(name, f"@{kind}" if inner else kind, shape, bool(pointer), bool(always))
+    """Return a field from its entry in the table, whose head describes the form."""
+    kind = text.strip("{}*!+")
+    shape = "map" if text.startswith("{") else "list" if "*" in text else "one"
+    return _Field(name, kind, shape, "!" in text, "+" in text)
 
 
 def _message(name: str, data: bytes) -> dict[str, Any]:
-    fields = _messages()[name]
+    fields = messages()[name]
     result: dict[str, Any] = {}
     for number, raw in _wire(data):
         field = fields.get(number)
@@ -131,8 +131,6 @@ def _put(result: dict[str, Any], field: _Field, raw: Wire) -> None:
         result.setdefault(field.name, {})[key] = value
     elif field.shape == "list":
         result.setdefault(field.name, []).append(_value(field.kind, raw))
-    elif field.shape == "wrapped":
-        result[field.name] = [_value(field.kind, item) for _, item in _wire(_bytes(raw))]
     else:
         value = _value(field.kind, raw)
         if field.name == "^":
