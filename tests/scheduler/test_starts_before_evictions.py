@@ -49,7 +49,7 @@ def lost_starts(simulation: Simulation) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(30, 600, 30, 285))
+@pytest.mark.parametrize("seeds", nightly.seeds(360, 3000, 120, 660))
 def test_nothing_starts_that_is_evicted_for_a_job_that_waits(seeds: range) -> None:
     for seed in seeds:
         dice = Random(seed)
@@ -112,7 +112,7 @@ def lost_to_late_jobs(simulation: LatePods) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(10, 250, 10, 60))
+@pytest.mark.parametrize("seeds", nightly.seeds(10, 500, 10, 70))
 def test_nothing_starts_that_is_evicted_for_an_admitted_job_whose_pods_are_being_created(seeds: range) -> None:
     for seed in seeds:
         dice = Random(seed)
@@ -139,6 +139,7 @@ def test_a_job_of_lower_priority_starts_when_the_pods_of_the_first_are_gone() ->
         ("node n1 cpu=5", "1 x cpu=1"),
         ("node n1 cpu=4\nnode n2 cpu=4", "1 x cpu=3"),
         ("node n1 cpu=8\nqueue default capability.cpu=5", "1 x cpu=1"),
+        ("node n1 cpu=7", "3 x cpu=1"),
     ],
 )
 def test_a_job_of_lower_priority_starts_beside_the_resources_of_an_admitted_one(head: str, others: str) -> None:
@@ -163,6 +164,47 @@ def test_resources_of_an_admitted_job_are_reserved_only_where_it_would_preempt(h
 
 def replace_actions(config: SchedulerConfig, actions: str) -> SchedulerConfig:
     return SchedulerConfig(tuple(actions.split(", ")), config.tiers, config.action_arguments, config.metrics)
+
+
+@pytest.mark.parametrize("low", ["min=1: 1 x cpu=2", "min=2: 2 x cpu=1", "min=1: 2 x cpu=1"])
+@pytest.mark.parametrize("high", ["min=1: 1 x cpu=4", "min=2: 2 x cpu=2"])
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+def test_a_pod_whose_resources_a_waiting_job_frees_by_evictions_of_others_does_not_start(
+    low: str, high: str, shares: str
+) -> None:
+    text = f"""
+        class high value=9
+        node n1 cpu=4
+        job old min=1: 1 x cpu=2 on=n1
+        job low {low}
+        job first priority=high {high}
+    """
+    simulation = Simulation(world(text), config(Random(0), (shares,)))
+    plan = simulation.cycle()
+    assert [effect.pod for effect in plan.of(Evict)] == ["default/old-0"]
+    assert not plan.of(Bind)
+    messages = {explain.job: explain.message for explain in plan.of(Explain)}
+    assert messages["default/low"] == 'resources are reserved for job "first"'
+    assert {bind.group for bind in simulation.cycle().of(Bind)} == {"default/first"}
+
+
+def test_pods_that_the_preemptor_does_not_need_start_beside_its_evictions() -> None:
+    text = """
+        class high value=9
+        node n1 cpu=4
+        node n2 cpu=2
+        job old min=1: 1 x cpu=2 on=n1
+        job low min=1: 4 x cpu=1
+        job first priority=high min=1: 1 x cpu=4
+    """
+    plan = Simulation(world(text), config(Random(0))).cycle()
+    assert [effect.pod for effect in plan.of(Evict)] == ["default/old-0"]
+    assert [bind.node for bind in plan.of(Bind)] == ["n2", "n2"]
+
+
+def test_several_pods_on_one_node_leave_an_admitted_job_what_it_would_preempt_for() -> None:
+    text = "class high value=9\nnode n1 cpu=4\njob first priority=high min=1 minres.cpu=3:\njob low min=2: 2 x cpu=1"
+    assert not Simulation(world(text), config(Random(0))).cycle().of(Bind)
 
 
 class Ungating(Simulation):

@@ -178,3 +178,15 @@ def test_of_queues_with_equal_shares_the_lower_priority_is_reclaimed(action: str
         job w queue=c: 1 x cpu=4
         """
     assert victims(text, chart(action, "capacity"), high=5) == ["low-0"]
+
+
+@pytest.mark.parametrize("action", [*WITHIN, "gangreclaim"])
+def test_a_job_with_minima_of_tasks_loses_the_pod_that_frees_enough(action: str) -> None:
+    queue = "high" if action in BETWEEN else "low"
+    text = (
+        TWO.format(low=0, high=4) + "node n1 cpu=4\njob a priority=low queue=low min=2 phase=Running: "
+        "3 x role=a min=1 on=n1, 1 x cpu=4 role=b on=n1\n"
+    )
+    assert victims(f"{CLASSES}{text}job w priority=high queue={queue}: 1 x cpu=4", chart(action, "capacity")) == [
+        "a-b-0"
+    ]

@@ -16,7 +16,7 @@ from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
-from volcanopy.scheduler.model.messages import Message, short
+from volcanopy.scheduler.model.messages import reserved_for
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import READY, VALID
@@ -105,7 +105,7 @@ class PodCreation(Plugin[NoArguments], Limiter):
             if not len(dims):
                 continue
             slots = (free[dims] // least[dims, None]).min(axis=0)
-            beside = (np.maximum(free[dims] - request[dims, None], 0) // least[dims, None]).min(axis=0)
+            beside = (np.maximum(free[dims] - count * request[dims, None], 0) // least[dims, None]).min(axis=0)
             loss = int((slots - beside)[fits].max(initial=0))
             if number >= len(others) and int(slots.sum()) - loss * count < pods:
                 return int(row)
@@ -121,7 +121,4 @@ class PodCreation(Plugin[NoArguments], Limiter):
         return np.array(usable, dtype=np.bool_)
 
     def _rejection(self, row: int, gate: Gate) -> Rejection:
-        key = str(self._ledger.snapshot.jobs.keys[row])
-        text = f'resources are reserved for the pods of job "{short(key)}", which are being created'
-        unblocked_by = f'start or deletion of job "{short(key)}"'
-        return Rejection(gate, Message(text, unblocked_by=unblocked_by, blocked_by=(f"job {key}",)))
+        return Rejection(gate, reserved_for(str(self._ledger.snapshot.jobs.keys[row]), are_created=False))

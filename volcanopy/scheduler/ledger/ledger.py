@@ -17,12 +17,13 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
+from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, ON_NODE, Status
 
 _ON_NODE: list[bool] = ON_NODE.tolist()
 _CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
 _CLAIMS = np.array(_CLAIMING)
+_ALL = slice(None)
 _FEW = 256
 """Up to so many rows are united as a set: that is quicker than to sort arrays."""
 
@@ -149,6 +150,17 @@ class Ledger(LedgerColumns):
         rows: Rows = np.arange(max(len(snapshot.tasks), len(snapshot.nodes), len(snapshot.jobs)))
         rows.setflags(write=False)
         return rows
+
+    def is_new(self, tasks: Rows | int | slice) -> Mask:
+        """(M,): which of these tasks have been pending until this session."""
+        new: Mask = self.snapshot.tasks.status[tasks] == Status.PENDING
+        return new
+
+    def evictable(self, tasks: Rows | slice = _ALL) -> Mask:
+        """(M,): which of these tasks may be victims: those that run or are bound, and those that this session binds."""
+        status = self.status[tasks]
+        mask: Mask = EVICTABLE[status] | ((status == Status.BINDING) & self.is_new(tasks))
+        return mask
 
     def single(self, row: int) -> Rows:
         """One row as an array of rows."""

@@ -62,7 +62,7 @@ class Statement:
         self._undo.append(lambda: self._ledger.hold(job, node, -amount))
 
     def evict(self, task: int, reason: str) -> None:
-        """Evict a running task."""
+        """Evict a running task, or one that this session binds: that one does not start."""
         self.evict_all(self._ledger.single(task), reason)
 
     def evict_all(self, tasks: Rows, reason: str) -> None:
@@ -76,14 +76,14 @@ class Statement:
         """Cancel an eviction of this statement."""
         place = next(place for place, (row, _) in enumerate(self.evicted) if row == task)
         eviction = self.evicted.pop(place)
-        self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
+        self._move(task, self._before(task), int(self._ledger.node[task]))
         del self._ledger.evictions[task]
         self._undo.append(lambda: self._recall(place, eviction))
 
     def restore(self, task: int) -> None:
         """Cancel an eviction of an earlier statement."""
         reason = self._ledger.evictions.pop(task)
-        self._move(task, Status(int(self._ledger.snapshot.tasks.status[task])), int(self._ledger.node[task]))
+        self._move(task, self._before(task), int(self._ledger.node[task]))
         self._undo.append(lambda: self._ledger.evictions.__setitem__(task, reason))
 
     def withdraw_all(self, tasks: Rows) -> None:
@@ -108,6 +108,11 @@ class Statement:
         for tasks, _ in self.placed:
             self._ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
         self._undo.clear()
+
+    def _before(self, task: int) -> Status:
+        """Return the status that an evicted task had."""
+        status = Status(int(self._ledger.snapshot.tasks.status[task]))
+        return Status.BINDING if status is Status.PENDING else status
 
     def _recall(self, place: int, eviction: tuple[int, str]) -> None:
         self.evicted.insert(place, eviction)

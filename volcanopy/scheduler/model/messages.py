@@ -82,6 +82,16 @@ def evicted_for_queue(queue: str) -> str:
     return f'pods were evicted for a job in queue "{queue}"'
 
 
+def reserved_for(job: str, are_created: bool = True) -> Message:
+    """Return the message about resources for a job, given by ``namespace/name``, whose pods exist or are being created."""
+    named = f'job "{short(job)}"'
+    return Message(
+        f"resources are reserved for {named if are_created else f'the pods of {named}, which are being created'}",
+        unblocked_by=f'start or deletion of job "{short(job)}"',
+        blocked_by=(f"job {job}",),
+    )
+
+
 def missing_queue(queue: str) -> Message:
     """Return the message about a queue that does not exist."""
     return Message(f'queue "{queue}" not found', {"queue": queue}, unblocked_by=f'creating queue "{queue}"')

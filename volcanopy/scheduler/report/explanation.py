@@ -184,12 +184,11 @@ class Explainer:
         nodes = np.unique(ledger.node[job.tasks(Status.PIPELINED)])
         count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
         names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
-        return Message(
-            f"waiting for {counted(count, 'evicted pod')} to terminate",
-            {"waiting": str(job.waiting_count)},
-            {},
-            f"termination of {counted(count, 'pod')} on {_some(names, 'node')}",
-        )
+        text = f"waiting for {counted(count, 'evicted pod')} to terminate"
+        unblocked_by = f"termination of {counted(count, 'pod')} on {_some(names, 'node')}"
+        if not count:  # placed after the actions that bind
+            text, unblocked_by = f"starts in the next cycle on {_some(names, 'node')}", "the next cycle"
+        return Message(text, {"waiting": str(job.waiting_count)}, {}, unblocked_by)
 
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""

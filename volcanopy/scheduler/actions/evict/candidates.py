@@ -13,7 +13,7 @@ from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, READY
+from volcanopy.scheduler.model.task_status import HOLDING, READY
 
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
@@ -78,7 +78,7 @@ class Candidates:
         first = 0
         for number, rule in enumerate(rules):
             rows = rule.candidates(task)
-            rows = rows[EVICTABLE[session.ledger.status[rows]] & (self.rule_of[rows] == len(rules))]
+            rows = rows[session.ledger.evictable(rows) & (self.rule_of[rows] == len(rules))]
             if not len(rows):
                 continue
             order = costs.order(rule.order)

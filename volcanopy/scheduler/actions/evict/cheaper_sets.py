@@ -22,6 +22,7 @@ from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 
 _PARTS = (1, 2, 3, 4, 6, 7)
 """The parts of a cost that single bundles have; all but the first are sums over the victims."""
@@ -138,8 +139,12 @@ class CheaperSets:
     def _subsets(self, singles: Sequence[Bundle], most: int, needed: Request) -> list[list[Bundle]]:
         """Return which of the single bundles of a job may be evicted together, of equal ones the cheapest."""
         equal: dict[object, list[Bundle]] = {}
+        snapshot = self._session.snapshot
+        minima = np.append(snapshot.roles.minimum, 0)  # the last one is for tasks without a role
         for single in sorted(singles, key=lambda bundle: bundle.cost):
-            equal.setdefault((single.highest, self._freed(single.rows, needed).tobytes()), []).append(single)
+            role = int(snapshot.tasks.role[single.rows[0]])
+            key = (single.highest, role if minima[role] else NONE, self._freed(single.rows, needed).tobytes())
+            equal.setdefault(key, []).append(single)
         ranges = [range(min(len(group), most, self._most(group[0], needed)) + 1) for group in equal.values()]
         if np.prod([len(each) for each in ranges], dtype=np.float64) > defaults.COMPARED_SETS:
             ranges = [each[:2] for each in ranges[:10]]

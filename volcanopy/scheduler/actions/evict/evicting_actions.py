@@ -15,6 +15,7 @@ An action evicts queue by queue:
 3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What was evicted for the
    minimum may suffice for them: they are for a later cycle.
 4. Restore the victims that evictions for later jobs make needless.
+5. Take the victims that this session binds out of the plan: they do not start.
 """
 
 from collections.abc import Mapping
@@ -29,8 +30,10 @@ from volcanopy.scheduler.actions.evict.needless_evictions import restore_needles
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView
+from volcanopy.scheduler.model.messages import reserved_for
+from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.policy.plugin import Arguments
+from volcanopy.scheduler.policy.plugin import Arguments, Rejection
 
 
 class _Evicting:
@@ -95,6 +98,25 @@ def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArgume
                 if asking and has_turn(job):
                     eviction.evict_for(job, tasks, asking)
     restore_needless(session)
+    _cancel_starts(session)
+
+
+def _cancel_starts(session: Session) -> None:
+    """Take the binds of tasks that were evicted since out of the plan."""
+    table, evictions = session.snapshot.tasks, session.ledger.evictions
+    rows = np.array([row for row in evictions if session.ledger.is_new(row)], dtype=np.intp)
+    jobs = dict(zip(table.keys[rows].tolist(), table.job[rows].tolist(), strict=True))
+    if not jobs:
+        return
+    for effect in session.effects:
+        if isinstance(effect, Evict) and effect.pod in jobs:
+            session.rejections.add(jobs[effect.pod], Rejection(Gate.NODES, reserved_for(effect.preemptor)))
+    session.effects = [effect for effect in session.effects if not (isinstance(effect, Bind) and effect.pod in jobs)]
+    with session.statement() as statement:
+        statement.withdraw_all(rows)
+        for row in rows.tolist():
+            del evictions[row]
+        session.cancel_evictions(statement, rows.tolist())
 
 
 def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:

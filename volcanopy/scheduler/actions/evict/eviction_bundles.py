@@ -16,7 +16,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE, READY
+from volcanopy.scheduler.model.task_status import READY
 
 _READY = np.flatnonzero(READY)[:, None]
 
@@ -81,14 +81,14 @@ class Bundles:
         of_job: dict[int, list[int]] = {}
         for row, job in zip(rows, self._session.snapshot.tasks.job[rows].tolist(), strict=True):
             of_job.setdefault(job, []).append(row)
-        surplus = self._surplus(list(of_job))
+        surplus, has_parts = self._surplus(list(of_job)), self._session.snapshot.jobs.structured
         bundles: list[Bundle] = []
         for job, members in of_job.items():
-            if self._structured[job] or not 0 < surplus[job] < len(members):
+            if has_parts[job] or not 0 < surplus[job] < len(members):
                 bundles += self.split(members)
             else:
                 bundles += self._single(job, members) + self._whole(job)
-        return bundles, {job: count for job, count in surplus.items() if count > 0 and not self._structured[job]}
+        return bundles, {job: count for job, count in surplus.items() if count > 0 and not has_parts[job]}
 
     def cost_of(self, bundles: Sequence[Bundle]) -> Cost:
         """Return the cost of these evicted bundles together; a task that is in two of them counts once."""
@@ -136,7 +136,7 @@ class Bundles:
 
     def _running(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, in the order of cost."""
-        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        rows = rows[self._session.ledger.evictable(rows)]
         ordered: list[int] = rows[np.argsort(self._candidates.rank[rows], kind="stable")].tolist()
         return ordered
 

@@ -28,11 +28,9 @@ from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.scheduler.model.task_status import EVICTABLE, READY, Status
+from volcanopy.scheduler.model.task_status import READY, Status
 
 _READY = np.flatnonzero(READY)
-_PLACED = (int(Status.BINDING), int(Status.PIPELINED))
-"""The statuses of tasks that a session has placed."""
 
 
 class TaskCosts:
@@ -43,8 +41,9 @@ class TaskCosts:
         self.size: Ints = _sizes(snapshot)[snapshot.tasks.shape]
         """(T,): the dominant share of each task in units of ``defaults.SIZE_UNIT``."""
         self.seconds: Ints = np.zeros(len(snapshot.tasks), dtype=np.int64)
-        """(T,): how long each task has been running, evicted runs included."""
-        self.seconds[rows] = running_seconds(snapshot, rows)
+        """(T,): how long each task has been running, evicted runs included; nothing where it starts in this session."""
+        running = rows[snapshot.tasks.status[rows] != Status.PENDING]
+        self.seconds[running] = running_seconds(snapshot, running)
         self.lost_work: Ints = self.size * self.seconds
         """(T,): the work that is lost with each task."""
 
@@ -80,7 +79,7 @@ class EvictionCosts(TaskCosts):
     def __init__(self, session: Session) -> None:
         self._session = session
         table = session.snapshot.tasks
-        rows = np.flatnonzero(EVICTABLE[session.ledger.status] & table.preemptable & (table.job >= 0))
+        rows = np.flatnonzero(session.ledger.evictable() & table.preemptable & (table.job >= 0))
         member = np.zeros(len(session.snapshot.jobs), dtype=np.bool_)
         member[session.job_rows] = True
         rows = rows[member[table.job[rows]]]
@@ -174,17 +173,15 @@ def _ranked(columns: Ints) -> Ints:
 
 
 def jobs_with_placed_tasks(session: Session) -> list[int]:
-    """Return the jobs of which this session placed tasks."""
-    placed = session.ledger.job_counts[_PLACED,] > session.snapshot.jobs.counts[_PLACED,]
-    jobs: list[int] = np.flatnonzero(placed.any(axis=0)).tolist()
+    """Return the jobs whose tasks this session placed on resources that evictions free."""
+    jobs: list[int] = np.flatnonzero(session.ledger.job_counts[Status.PIPELINED]).tolist()
     return jobs
 
 
 def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:
-    """Return whether the eviction of these tasks of one job breaks a gang of which this session placed members."""
+    """Return whether the eviction of these tasks of one job breaks a gang for which this session evicted others."""
     job, counts = int(session.snapshot.tasks.job[rows[0]]), session.ledger.job_counts
-    before = session.snapshot.jobs.counts
-    if not any(counts[status, job] > before[status, job] for status in _PLACED):
+    if not counts[Status.PIPELINED, job]:
         return False
     evicted = sum(bool(READY[session.ledger.status[row]]) for row in rows)
     placed = counts[_READY, job].sum() + counts[Status.PIPELINED, job]

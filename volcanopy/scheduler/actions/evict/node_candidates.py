@@ -12,7 +12,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE
 
 Victims = tuple[Cost, list[Bundle]]
 """Bundles with their cost, which ends with the score and the row of the node."""
@@ -87,7 +86,7 @@ def node_candidates(
 ) -> NodeCandidates:
     """Return the candidates on the nodes of a mask, without ``infeasible`` nodes and those where they free too little."""
     ledger = session.ledger
-    rows = candidates.rows[EVICTABLE[ledger.status[candidates.rows]] & ~candidates.is_bound[candidates.rows]]
+    rows = candidates.rows[ledger.evictable(candidates.rows) & ~candidates.is_bound[candidates.rows]]
     rows = rows[within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]

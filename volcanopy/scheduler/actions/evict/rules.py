@@ -18,7 +18,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.roles import Purpose
 
 
@@ -226,7 +226,7 @@ def always(_: QueueView, __: Sequence[TaskView]) -> bool:
 
 def _comparable(session: Session, task: TaskView, rows: Rows) -> Rows:
     """Return the candidates; for a task without requests only those that have none either."""
-    rows = rows[EVICTABLE[session.ledger.status[rows]]]
+    rows = rows[session.ledger.evictable(rows)]
     if not task.best_effort:
         return rows
     return rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]

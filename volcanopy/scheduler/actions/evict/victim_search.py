@@ -35,7 +35,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE
 
 
 class VictimSearch:
@@ -253,7 +252,7 @@ class VictimSearch:
     def _requeue(self, node: int, candidates: NodeCandidates) -> None:
         """Put a changed node back into the heap, with the least cost of its candidates."""
         rows = candidates.on(node)
-        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        rows = rows[self._session.ledger.evictable(rows)]
         if len(rows):
             heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
 
@@ -364,11 +363,10 @@ class VictimSearch:
 
     def _evict(self, bundle: Bundle) -> None:
         """Evict those tasks of a bundle that still run."""
-        known, status = self._candidates, self._session.ledger.status
-        for row in bundle.rows:
-            if EVICTABLE[status[row]]:
-                self._bundle_of[row] = bundle
-                self._statement.evict(row, known.rules[known.rule_of[row]].reason)
+        known, rows = self._candidates, np.array(bundle.rows, dtype=np.intp)
+        for row in rows[self._session.ledger.evictable(rows)].tolist():
+            self._bundle_of[row] = bundle
+            self._statement.evict(row, known.rules[known.rule_of[row]].reason)
 
     def _restore(self, bundle: Bundle) -> None:
         """Cancel the evictions for a bundle."""
@@ -379,7 +377,7 @@ class VictimSearch:
 
     def _may_be_evicted(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, except those of gangs that the search must not touch."""
-        rows = rows[EVICTABLE[self._session.ledger.status[rows]]]
+        rows = rows[self._session.ledger.evictable(rows)]
         jobs = self._session.snapshot.tasks.job[rows].tolist()
         excluded, placed, only = self._excluded_jobs, self._new_gangs, self.only
         allowed = [(row, job) for row, job in zip(rows.tolist(), jobs, strict=True) if only is None or row in only]
