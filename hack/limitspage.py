@@ -47,7 +47,7 @@ class Row:
 ROWS = (
     Row("annotations of a job with those of a pod template", "admission.children.MAX_ANNOTATIONS", _size, "rejected; 16 KiB of it are reserved for volcanopy's own"),
     Row("resources in a list of amounts", "admission.children.MAX_RESOURCES", _number, "rejected"),
-    Row("grace period of pods in queues whose users may not protect pods", "admission.powers.MAX_GRACE_SECONDS", _seconds, "rejected"),
+    Row("grace period of pods in queues whose users may not protect pods", "api.core.MAX_GRACE_SECONDS", _seconds, "rejected"),
     Row("values of an object outside its pod templates", "admission.request.MAX_VALUES", _number, "rejected"),
     Row("entries of one list or map", "admission.request.MAX_ENTRIES", _number, "rejected"),
     Row("depth of an object", "admission.request.MAX_DEPTH", _number, "rejected"),

@@ -10,7 +10,7 @@ from tests.admission.test_entry import group, job, pod, review_of
 from volcanopy.admission import powers
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import validate
-from volcanopy.api.core import Queue
+from volcanopy.api.core import MAX_GRACE_SECONDS, Queue
 
 Json = dict[str, Any]
 RESERVED = {power.name: power for power in powers.POWERS if power.example is not None}
@@ -91,7 +91,7 @@ def test_a_protected_group_does_not_enter_such_a_queue_though_its_annotation_is_
     assert DENIED in answer(protected(group("origin"), power), protected(group("target"), power))
 
 
-@pytest.mark.parametrize("seconds", [30, powers.MAX_GRACE_SECONDS])
+@pytest.mark.parametrize("seconds", [30, MAX_GRACE_SECONDS])
 def test_usual_grace_periods_and_other_priorities_are_for_everybody(seconds: int) -> None:
     made = pod("target")
     made["spec"] |= {"terminationGracePeriodSeconds": seconds, "priorityClassName": "high"}

@@ -226,6 +226,20 @@ async def test_an_eviction_sets_its_condition_before_it_deletes(cluster: Cluster
     assert [(name, reason) for name, reason, _ in await cluster.events()] == [("a", "Evicted"), ("a-0", "Evicted")]
 
 
+@pytest.mark.parametrize(("grace", "status"), [(3600, Status.RELEASING), (10**7, Status.RUNNING)])
+async def test_a_pod_deleted_with_a_very_long_grace_period_counts_as_running_until_its_eviction_shortens_it(
+    cluster: Cluster, rig: Rig, grace: int, status: Status
+) -> None:
+    await running_pod(cluster, rig)
+    await cluster.client.delete(PODS, "default", "a-0", grace=grace)
+    await rig.see()
+    assert rig.store.snapshot(now()).tasks.status.tolist() == [status]
+    assert (await rig.apply(Evict("default/a-0", "preempted", "default/a"))).evicted == 1
+    assert (await cluster.get_pod("a-0")).metadata.deletion_grace_period_seconds == 1
+    await rig.see()
+    assert rig.store.snapshot(now()).tasks.status.tolist() == [Status.RELEASING]
+
+
 async def test_an_eviction_names_the_job_of_the_preemptor_in_an_annotation(cluster: Cluster, rig: Rig) -> None:
     await running_pod(cluster, rig)
     await cluster.gang("b", 1)

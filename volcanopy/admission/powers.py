@@ -12,10 +12,9 @@ from volcanopy.admission.access import administers, has_administrators, is_trust
 from volcanopy.admission.context import Context
 from volcanopy.admission.request import User, at, own_keys
 from volcanopy.api import names
+from volcanopy.api.core import MAX_GRACE_SECONDS
 from volcanopy.api.model import Json, Problem, forbidden, parse_duration
 
-MAX_GRACE_SECONDS = 3600
-"""The longest termination grace period of pods whose submitter may not protect them."""
 CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 _TRUE = frozenset({"true", "1", "t"})
 RESERVED = "administrators of the queue and subjects in `unpreemptable`; without both, everybody"
@@ -130,6 +129,12 @@ POWERS = (
         effect="the pods preempt no others",
         permitted="everybody",
         enforced_by="",
+    ),
+    Power(
+        name="a deletion with a grace period above that of the pod and 3600",
+        effect="none: the pod counts as running, and an eviction shortens the period",
+        permitted="everybody",
+        enforced_by="the scheduler",
     ),
     Power(
         name="finalizers of pods",

@@ -204,12 +204,27 @@ class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
 
+MAX_GRACE_SECONDS = 3600
+"""The longest termination grace period of pods whose submitter may not protect them."""
+
+
 class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
     metadata: Meta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether the pod is deleted and ends soon.
+
+        A deletion may have any grace period, in which the containers run on: longer than that of the pod and an hour, it does
+        not protect the pod. The pod counts as running, and its eviction shortens the period.
+        """
+        meta = self.metadata
+        longest = max(MAX_GRACE_SECONDS, self.spec.termination_grace_period_seconds or 0)
+        return meta.deletion_timestamp is not None and (meta.deletion_grace_period_seconds or 0) <= longest
 
 
 class Taint(ReadModel, frozen=True, kw_only=True, gc=False):

@@ -39,6 +39,7 @@ class Meta(ReadModel, frozen=True, kw_only=True, gc=False):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: Labels = {}
     annotations: Labels = {}
     owner_references: tuple[OwnerReference, ...] = ()

@@ -13,12 +13,6 @@ from volcanopy.local.simulated import pod_stages
 from volcanopy.local.simulated.pod_stages import Moment, Script, Span, Stages
 
 
-class Meta(core.Meta, frozen=True, kw_only=True, gc=False):
-    """Metadata with the grace period of a deletion."""
-
-    deletion_grace_period_seconds: int | None = None
-
-
 class PodSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """Containers and node of a pod."""
 
@@ -66,7 +60,7 @@ class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
 class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
-    metadata: Meta
+    metadata: core.Meta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

@@ -46,7 +46,7 @@ class PodWrites:
         if bind is not None and (pod.spec.node_name or uid != bind[0] or pod_fields.is_over(pod)):
             del self.binds[key]
             self.annotations.pop(key, None)
-        if key in self.evictions and (pod.metadata.deletion_timestamp or uid != self.evictions[key]):
+        if key in self.evictions and (pod.is_terminating or uid != self.evictions[key]):
             del self.evictions[key]
         if self.backoffs.get(key, uid) != uid:
             del self.backoffs[key]

@@ -85,7 +85,7 @@ def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, 
     phase, node = pod.status.phase, pod.spec.node_name
     if phase in {"Succeeded", "Failed"}:
         return _PHASES[phase], node
-    if pod.metadata.deletion_timestamp is not None or evicted:
+    if pod.is_terminating or evicted:
         return Status.RELEASING, node or assumed_node
     if phase in _PHASES:
         return _PHASES[phase], node
@@ -240,6 +240,7 @@ def same_pod(old: core.Pod, new: core.Pod) -> bool:
         old.metadata.uid == new.metadata.uid
         and old.status.phase == new.status.phase
         and old.status.nominated_node_name == new.status.nominated_node_name
+        and old.is_terminating == new.is_terminating
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
         and same_metadata(old.metadata, new.metadata)
         and old.status.resource_claim_statuses == new.status.resource_claim_statuses

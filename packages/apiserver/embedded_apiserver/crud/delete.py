@@ -127,8 +127,9 @@ def remove(ctx: Context, kind: Kind, entry: StoredObject, options: DeleteOptions
     grace = kind.strategy.grace(body, options.grace)
     pending = "deletionTimestamp" in metadata
     if pending and grace:
-        # A second request can only shorten the grace period.
-        grace = min(grace, metadata.get("deletionGracePeriodSeconds") or 0)
+        # A second request can only shorten the grace period, if it names one.
+        current = metadata.get("deletionGracePeriodSeconds") or 0
+        grace = current if options.grace is None else min(grace, current)
     if finalizers:
         metadata["finalizers"] = finalizers
     else:
@@ -140,7 +141,8 @@ def remove(ctx: Context, kind: Kind, entry: StoredObject, options: DeleteOptions
     if not pending or grace != metadata.get("deletionGracePeriodSeconds"):
         seconds = grace or 0
         metadata["deletionTimestamp"] = _after(
-            ctx.now() if not pending else metadata["deletionTimestamp"], 0 if pending else seconds
+            ctx.now() if not pending else metadata["deletionTimestamp"],
+            seconds - (metadata.get("deletionGracePeriodSeconds") or 0),
         )
         metadata["deletionGracePeriodSeconds"] = seconds
         if kind.strategy.generation and not pending:

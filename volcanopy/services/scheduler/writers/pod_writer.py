@@ -175,14 +175,17 @@ class PodWriter:
                 patch = statuses.disruption_patch(pod, effect.reason, message, preemptor, context.now())
                 if patch is not None and not await context.patch_pod(effect.pod, patch):
                     return True
-                await context.client.delete(PODS, namespace, name, uid=uid)
+                # Only an explicit grace period shortens that of an earlier deletion.
+                own = pod.spec.termination_grace_period_seconds or 1
+                grace = None if pod.metadata.deletion_timestamp is None else own
+                await context.client.delete(PODS, namespace, name, uid=uid, grace=grace)
             except NotFound:
                 return True
             except KubeError as fault:
                 if isinstance(fault, Conflict) and fault.of_uid:
                     return True  # another pod has its name now
                 current = await self._reread(effect.pod, uid) if _in_doubt(fault) else pod
-                if current is None or current.metadata.deletion_timestamp is not None:
+                if current is None or current.is_terminating:
                     return True
                 log.warning("eviction failed", pod=effect.pod, error=describe(fault))
                 context.record_event(pod, "Warning", "FailedEviction", f"eviction failed: {describe(fault)}")
