@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.kube.cache import shared_parts
 from volcanopy.kube.cache.followed_kinds import PODS
@@ -13,7 +14,6 @@ from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.testing.notation import NOW, config, world
-from volcanopy.testing.strategies import worlds
 
 
 def pod(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.scheduler.reference import placement
+from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.cache.totals import count_due
@@ -14,7 +15,6 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.testing.notation import NOW, config, world
-from volcanopy.testing.strategies import worlds
 
 RICH = """
 queue q weight=2

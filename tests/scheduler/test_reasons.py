@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.scheduler.strategies import crowded_worlds, evicting_configs
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -18,7 +19,6 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.services.scheduler.state import statuses
 from volcanopy.testing.notation import NOW, config, decide, world
-from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 
 DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
 BARE = "priority, gang | predicates"

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.cache.freeze import Layout
@@ -18,7 +19,6 @@ from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Columns
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, config, world
-from volcanopy.testing.strategies import worlds
 
 TABLES = ("nodes", "tasks", "jobs", "roles")
 

@@ -1,1 +1,1 @@
-"""Worlds as text, builders and strategies: for our tests and for those of plugin authors."""
+"""Worlds as text and random worlds: for our tests and for those of plugin authors."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, seen
+from tests.scheduler.strategies import GANG_CHAINS, evicting_configs
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
@@ -23,7 +24,6 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
-from volcanopy.testing.strategies import GANG_CHAINS, evicting_configs
 
 REST = 5
 many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

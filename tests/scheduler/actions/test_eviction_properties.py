@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from tests.scheduler.actions.test_bundle_properties import bundles_of, is_claimed_by_others
 from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, nominated_for
+from tests.scheduler.strategies import crowded_worlds, evicting_configs
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
-from volcanopy.testing.strategies import crowded_worlds, evicting_configs
 
 many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 REST = 5

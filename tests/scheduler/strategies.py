@@ -1,6 +1,6 @@
 """Random worlds for property tests, in the notation, so that a failing one can be read.
 
-:func:`cases` are the widest: any world with any configuration, from :mod:`volcanopy.testing.random_worlds`. The others are
+:func:`cases` are the widest: any world with any configuration, from `volcanopy.testing.random_worlds`. The others are
 narrower and shrink better.
 """
 
