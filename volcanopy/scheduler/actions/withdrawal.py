@@ -65,7 +65,7 @@ class Withdrawal:
     def _admitted_without(self, jobs: list[JobView], is_admitted: Callable[[], bool]) -> bool:
         self._withdraw(jobs)
         answer = is_admitted()
-        ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking
+        ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking()
         for other in jobs:
             ledger.admit(other.row)
             ledger.reserve(other.queue.row, lacking[:, other.row])
@@ -73,7 +73,7 @@ class Withdrawal:
 
     def _withdraw(self, jobs: list[JobView]) -> None:
         """Count these jobs as not admitted, and what is reserved for them as free for others."""
-        ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking
+        ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking()
         for job in jobs:
             ledger.withdraw(job.row)
             ledger.reserve(job.queue.row, -lacking[:, job.row])

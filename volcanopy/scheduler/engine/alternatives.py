@@ -310,7 +310,7 @@ class Alternatives:
     @cached_property
     def _before(self) -> list[_Work]:
         """The jobs that were admitted in earlier sessions and wait, the oldest first; then those of this session."""
-        jobs, lacking = self._cluster.snapshot.jobs, self._cluster.queries.lacking
+        jobs, lacking = self._cluster.snapshot.jobs, self._cluster.queries.lacking()
         rows = np.flatnonzero(jobs.in_phase("Inqueue") & (lacking > 0).any(axis=0))
         rows = rows[np.argsort(jobs.created[rows], kind="stable")]
         queues = jobs.queue[rows].tolist()

@@ -4,9 +4,9 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import with_mandatory
-from volcanopy.scheduler.engine.node_devices import CardRanking, NodeDevices
+from volcanopy.scheduler.engine.node_devices import NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
@@ -27,14 +27,14 @@ from volcanopy.scheduler.engine.reservations import configured_reservations
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.engine.shares.quotas import Quotas
 from volcanopy.scheduler.engine.shares.share_rules import with_rules
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, PluginQueries
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
@@ -77,7 +77,7 @@ class Session:
         self.hypernodes = Hypernodes(self.cluster, tiers)
         self.devices = NodeDevices.of(tiers)
         """The policies that assign devices and volumes."""
-        self.cluster.queries = _Queries(self)
+        self.cluster.queries = _queries(self)
         self.cluster.packs_resources = self.devices.packs_resources
         self.effects: list[Effect] = []
         orders = snapshot.queues.terms.orders
@@ -380,56 +380,38 @@ class Session:
         return (len(self.ledger.evictions), (len(self.effects), len(self.reserved)) if placed else None)
 
 
-class _Queries:
-    """The combined answers of all plugins, for plugins: :class:`volcanopy.scheduler.ledger.cluster.PluginQueries`."""
+def _queries(session: Session) -> PluginQueries:
+    """Return the combined answers of all plugins, for plugins."""
+    hooks, quotas, devices, cluster = session.hooks, session.quotas, session.devices, session.cluster
+    actions = session.config.actions
 
-    def __init__(self, session: Session) -> None:
-        self._hooks = session.hooks
-        self._session, self._cluster = session, session.cluster
-        self.gpu_cards: Callable[[], Any] = session.devices.gpu_cards
-        self._preempts = "preempt" in session.config.actions
-        self.reclaims = not {"reclaim", "gangreclaim"}.isdisjoint(session.config.actions)
-        quotas = session.quotas
-        self.comes_first, self.within_limits = quotas.comes_first, quotas.within_limits
-        self.within_share, self.reserved_as_first = quotas.within_share, quotas.reserved_as_first
-        self.jobs_with_reserved_nodes = quotas.jobs_with_reserved_nodes
-        self.queue_key: Callable[[QueueView], tuple[Any, ...]] = session.queue_key
-        self.job_keys: Callable[[Rows], list[tuple[Any, ...]]] = session.keys_of
+    # Placements and hooks are made when they are first used: a session uses few.
+    def infeasible_nodes(task: TaskView) -> Mask:
+        return session.placement.infeasible_nodes(task)
 
-    def infeasible_nodes(self, task: TaskView) -> Mask:
-        """(N,): the nodes on which the task cannot run, whatever is evicted there."""
-        return self._session.placement.infeasible_nodes(task)
+    def rejections(task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
+        return hooks.reject(task, nodes)
 
-    # Hooks are combined when a plugin uses them first: a session uses few.
-
-    @cached_property
-    def rejections(self) -> Callable[[TaskView, NodesView], Sequence[NodeRejection]]:
-        """The combined hook ``reject``."""
-        return self._hooks.reject
-
-    def overdue(self, job: JobView) -> bool:
-        """Whether a gate permits a reservation at once."""
-        return self._hooks.verdict(job, Moment.RESERVE).value > 0
-
-    @cached_property
-    def card_ranking(self) -> CardRanking | None:
-        """The policy that orders cards; None without any."""
-        return self._session.devices.order
-
-    @cached_property
-    def unplaceable(self) -> Mask:
-        """The jobs that reserve nothing."""
-        return unplaceable(self._cluster)
-
-    @cached_property
-    def lacking(self) -> Ints:
-        """(R, J): what admitted jobs lack of their minimum."""
-        amounts = lacking_of_jobs(self._cluster)
-        amounts.setflags(write=False)
-        return amounts
-
-    def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
-        """Return those of the other tasks of the queue that the task could preempt; none without the action preempt."""
-        preempts = self._preempts and preemptor.pod.spec.preemption_policy != "Never"
+    def preemptable(preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+        preempts = "preempt" in actions and preemptor.pod.spec.preemption_policy != "Never"
         candidates = [task for task in others if preempts and task.preemptable]
-        return self._hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
+        return hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
+
+    return PluginQueries(
+        reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
+        unplaceable=cache(lambda: unplaceable(cluster)),
+        lacking=cache(lambda: lacking_of_jobs(cluster)),
+        infeasible_nodes=infeasible_nodes,
+        rejections=rejections,
+        comes_first=quotas.comes_first,
+        within_limits=quotas.within_limits,
+        within_share=quotas.within_share,
+        reserved_as_first=quotas.reserved_as_first,
+        queue_key=session.queue_key,
+        job_keys=session.keys_of,
+        overdue=lambda job: hooks.verdict(job, Moment.RESERVE).value > 0,
+        jobs_with_reserved_nodes=quotas.jobs_with_reserved_nodes,
+        card_ranking=devices.order,
+        gpu_cards=devices.gpu_cards,
+        preemptable=preemptable,
+    )

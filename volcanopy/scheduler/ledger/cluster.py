@@ -4,9 +4,10 @@ They show the session as it is at the time of the call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -210,74 +211,42 @@ class NodesView:
         return values
 
 
-class PluginQueries(Protocol):
+@dataclass(frozen=True)
+class PluginQueries:
     """Combined results of all plugins of a session, for a plugin that depends on the others."""
 
     reclaims: bool
     """Whether an action reclaims pods from queues above their share."""
-
-    @property
-    def unplaceable(self) -> Mask:
-        """(J,): the jobs that cannot start and reserve nothing: too large, on no set of nodes, or with rejected pods."""
-        ...
-
-    @property
-    def lacking(self) -> Ints:
-        """(R, J): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
-        ...
-
-    def infeasible_nodes(self, task: TaskView) -> Mask:
-        """(N,): the nodes on which the task cannot run, whatever is evicted there."""
-        ...
-
-    def rejections(self, task: TaskView, nodes: "NodesView") -> Sequence[Any]:
-        """Return the NodeRejections of the task by all plugins, as the session stands."""
-        ...
-
-    def comes_first(self, task: int) -> bool:
-        """Whether the task is being placed for a running gang that lacks it: reservations of others do not apply."""
-        ...
-
-    def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """A Rejection if ``count`` more tasks equal to this one exceed the limits of the queue, else None."""
-        ...
-
-    def within_share(self, queue: QueueView, task: TaskView, count: int) -> Any:
-        """A Rejection if ``count`` more tasks equal to this one exceed the fair share of the queue, else None."""
-        ...
-
-    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool | None:
-        """Return whether nodes are reserved for these tasks only while their queue is the first."""
-        ...
-
-    def queue_key(self, queue: QueueView) -> tuple[Any, ...]:
-        """Return the sort key of a queue."""
-        ...
-
-    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
-        """Return the sort keys of jobs within their queues."""
-        ...
-
-    def overdue(self, job: JobView) -> bool:
-        """Whether the job must start as soon as possible."""
-        ...
-
-    def jobs_with_reserved_nodes(self) -> frozenset[int]:
-        """The rows of the jobs with reserved nodes."""
-        ...
-
-    @property
-    def card_ranking(self) -> Any:
-        """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.engine.node_devices.CardRanking`), None without any."""
-        ...
-
-    def gpu_cards(self) -> Any:
-        """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
-        ...
-
-    def preemptable(self, preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
-        """Return the other tasks of the queue that the task may preempt."""
-        ...
+    unplaceable: Callable[[], Mask]
+    """(J,): the jobs that cannot start and reserve nothing: too large, on no set of nodes, or with rejected pods."""
+    lacking: Callable[[], Ints]
+    """(R, J): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
+    infeasible_nodes: Callable[[TaskView], Mask]
+    """(N,): the nodes on which the task cannot run, whatever is evicted there."""
+    rejections: Callable[[TaskView, "NodesView"], Sequence[Any]]
+    """The NodeRejections of the task by all plugins, as the session stands."""
+    comes_first: Callable[[int], bool]
+    """Whether the task is being placed for a running gang that lacks it: reservations of others do not apply."""
+    within_limits: Callable[[QueueView, TaskView, int], Any]
+    """A Rejection if so many more tasks equal to this one exceed the limits of the queue, else None."""
+    within_share: Callable[[QueueView, TaskView, int], Any]
+    """A Rejection if so many more tasks equal to this one exceed the fair share of the queue, else None."""
+    reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool]
+    """Whether nodes are reserved for these tasks only while their queue is the first."""
+    queue_key: Callable[[QueueView], tuple[Any, ...]]
+    """The sort key of a queue."""
+    job_keys: Callable[[Rows], list[tuple[Any, ...]]]
+    """The sort keys of jobs within their queues."""
+    overdue: Callable[[JobView], bool]
+    """Whether the job must start as soon as possible."""
+    jobs_with_reserved_nodes: Callable[[], frozenset[int]]
+    """The rows of the jobs with reserved nodes."""
+    card_ranking: Any
+    """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.engine.node_devices.CardRanking`), None without any."""
+    gpu_cards: Callable[[], Any]
+    """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
+    preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
+    """The other tasks of the queue that the task may preempt."""
 
 
 class Cluster:

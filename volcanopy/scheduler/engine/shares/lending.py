@@ -84,7 +84,7 @@ class Lending:
         rows = cluster.job_rows()
         has_pending = ledger.job_counts[Status.PENDING, rows] > 0
         unmade = (jobs.in_phase("Pending") | jobs.in_phase("Inqueue"))[rows]  # it may have no pods yet
-        waits = (has_pending | unmade) & ~cluster.queries.unplaceable[rows]
+        waits = (has_pending | unmade) & ~cluster.queries.unplaceable()[rows]
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
         evicted = np.array(list(ledger.evictions), dtype=np.intp)
         before = ledger.queue_allocated.copy()

@@ -47,7 +47,7 @@ def reserved_for_admitted(cluster: Cluster) -> Ints:
 def lacking(cluster: Cluster) -> Ints:
     """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
     rows = cluster.taking_part(cluster.snapshot.jobs.starting_rows)
-    return by_queue(cluster, cluster.queries.lacking, rows)
+    return by_queue(cluster, cluster.queries.lacking(), rows)
 
 
 def lacking_of_jobs(cluster: Cluster) -> Ints:
@@ -57,15 +57,13 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     lacking = np.zeros_like(jobs.min_resources.values)
     rows = (jobs.lacking & jobs.has_min_resources).nonzero()[0]
     rows = rows[~jobs.in_phase("Pending")[rows]]
-    if len(rows):
-        rows = rows[~cluster.queries.unplaceable[rows]]
-    if not len(rows):
-        return lacking
+    rows = rows[~cluster.queries.unplaceable()[rows]] if len(rows) else rows
     running = jobs.counts[_HOLDING, rows[:, None]].sum(axis=1)
     started = (jobs.phase[rows] == "Running") & (running >= jobs.min_available[rows])
     rows = rows[started | (jobs.phase[rows] == "Inqueue")]
     rest = np.maximum(jobs.min_resources.values[:, rows] - jobs.allocated.values[:, rows], 0)
     lacking[:, rows] = np.maximum(rest - snapshot.gated[:, rows], 0)
+    lacking.setflags(write=False)
     return lacking
 
 
@@ -142,7 +140,7 @@ def outstanding(cluster: Cluster) -> Ints:
     rows = cluster.job_rows()
     rows = rows[~held_queues(snapshot.queues)[jobs.queue[rows]]]
     rows = rows[jobs.in_phase("Inqueue")[rows] & (nominated[rows] | ~jobs.unschedulable[rows])]
-    rows = rows[~cluster.queries.unplaceable[rows]]
+    rows = rows[~cluster.queries.unplaceable()[rows]]
     return by_queue(cluster, np.maximum(jobs.min_resources.values - jobs.allocated.values, 0), rows)
 
 

@@ -164,7 +164,7 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
         """The tree with what admitted jobs lack counted as allocated, and what waiting jobs need as requested."""
         snapshot = self.cluster.snapshot
         jobs = snapshot.jobs
-        admitted = self.cluster.ledger.job_allocated + self.cluster.queries.lacking
+        admitted = self.cluster.ledger.job_allocated + self.cluster.queries.lacking()
         minimum = np.where(snapshot.are_too_large(np.arange(len(jobs))), 0, jobs.min_resources.values)
         requested = np.maximum(jobs.allocated.values + jobs.pending.values - snapshot.gated, minimum)
         return self._tree_of(np.maximum(requested, admitted), admitted)

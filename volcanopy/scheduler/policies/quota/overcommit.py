@@ -98,7 +98,7 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         if not len(rows):
             return least
         runs = jobs.phase[rows] == "Running"
-        inqueue = ~runs & ~self.cluster.queries.unplaceable[rows]
+        inqueue = ~runs & ~self.cluster.queries.unplaceable()[rows]
         started = runs & (jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows])
         rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
