@@ -3,16 +3,23 @@
 Most sessions use few of them: where nothing waits, nothing is placed.
 """
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.scheduler.model.job_tables import Objects
-from volcanopy.scheduler.model.resources import Index, Ints, Mask, sums_by
+from volcanopy.scheduler.model.resources import Ints, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
+T = TypeVar("T")
 Statuses = NDArray[np.int8]
+
+
+def column(compute: Callable[[Snapshot], T]) -> T:
+    """Return a column that is computed from the snapshot when it is first used."""
+    return cast("T", cached_property(lambda ledger: compute(ledger.snapshot)))
 
 
 class LedgerColumns:
@@ -23,30 +30,16 @@ class LedgerColumns:
 
     # Columns of tasks and nodes
 
-    @cached_property
-    def status(self) -> Statuses:
-        """(T,): the status of each task."""
-        return self.snapshot.tasks.status.copy()
-
-    @cached_property
-    def node(self) -> Index:
-        """(T,): the row of the node of each task."""
-        return self.snapshot.tasks.node.copy()
-
-    @cached_property
-    def releasing(self) -> Ints:
-        """(R, N): what the pods on each node have that terminate."""
-        return self.snapshot.nodes.releasing.values.copy()
-
-    @cached_property
-    def pipelined(self) -> Ints:
-        """(R, N): what is reserved on each node for tasks that wait there."""
-        return np.zeros_like(self.snapshot.nodes.releasing.values)
-
-    @cached_property
-    def is_plain(self) -> bool:
-        """Whether idle and future are equal: no pod terminates, and no task waits for one, or did in this session."""
-        return not self.snapshot.nodes.releasing.values.any()
+    status = column(lambda snapshot: snapshot.tasks.status.copy())
+    """(T,): the status of each task."""
+    node = column(lambda snapshot: snapshot.tasks.node.copy())
+    """(T,): the row of the node of each task."""
+    releasing = column(lambda snapshot: snapshot.nodes.releasing.values.copy())
+    """(R, N): what the pods on each node have that terminate."""
+    pipelined = column(lambda snapshot: np.zeros_like(snapshot.nodes.releasing.values))
+    """(R, N): what is reserved on each node for tasks that wait there."""
+    is_plain = column(lambda snapshot: not snapshot.nodes.releasing.values.any())
+    """Whether idle and future are equal: no pod terminates, and no task waits for one, or did in this session."""
 
     @cached_property
     def _sheet(self) -> Ints:
@@ -84,50 +77,24 @@ class LedgerColumns:
 
     # Columns of jobs, roles and queues
 
-    @cached_property
-    def job_counts(self) -> Ints:
-        """(statuses, J): tasks by status."""
-        return self.snapshot.jobs.counts.copy()
-
-    @cached_property
-    def job_best_effort(self) -> Ints:
-        """(J,): pending tasks that request nothing and have no scheduling gate."""
-        return self.snapshot.jobs.best_effort.copy()
-
-    @cached_property
-    def job_allocated(self) -> Ints:
-        """(R, J): allocated to the tasks of each job."""
-        return self.snapshot.jobs.allocated.values.copy()
-
-    @cached_property
-    def role_counts(self) -> Ints:
-        """(statuses, K): tasks by status."""
-        return self.snapshot.roles.counts.copy()
-
-    @cached_property
-    def role_best_effort(self) -> Ints:
-        """(K,): as ``job_best_effort``."""
-        return self.snapshot.roles.best_effort.copy()
-
-    @cached_property
-    def phase(self) -> Objects:
-        """(J,): the phase of each pod group."""
-        return self.snapshot.jobs.phase.copy()
-
-    @cached_property
-    def unadmitted(self) -> Mask:
-        """(J,): the jobs that are not admitted yet."""
-        return self.snapshot.jobs.in_phase("Pending").copy()
-
-    @cached_property
-    def queue_allocated(self) -> Ints:
-        """(R, Q): allocated to the own jobs of each queue."""
-        return self.snapshot.jobs.queue_allocated.copy()
-
-    @cached_property
-    def tree_allocated(self) -> Ints:
-        """(R, Q): allocated to each queue and the queues below it."""
-        return self.snapshot.queues.rolled_up(self.snapshot.jobs.queue_allocated)
+    job_counts = column(lambda snapshot: snapshot.jobs.counts.copy())
+    """(statuses, J): tasks by status."""
+    job_best_effort = column(lambda snapshot: snapshot.jobs.best_effort.copy())
+    """(J,): pending tasks that request nothing and have no scheduling gate."""
+    job_allocated = column(lambda snapshot: snapshot.jobs.allocated.values.copy())
+    """(R, J): allocated to the tasks of each job."""
+    role_counts = column(lambda snapshot: snapshot.roles.counts.copy())
+    """(statuses, K): tasks by status."""
+    role_best_effort = column(lambda snapshot: snapshot.roles.best_effort.copy())
+    """(K,): as ``job_best_effort``."""
+    phase = column(lambda snapshot: snapshot.jobs.phase.copy())
+    """(J,): the phase of each pod group."""
+    unadmitted = column(lambda snapshot: snapshot.jobs.in_phase("Pending").copy())
+    """(J,): the jobs that are not admitted yet."""
+    queue_allocated = column(lambda snapshot: snapshot.jobs.queue_allocated.copy())
+    """(R, Q): allocated to the own jobs of each queue."""
+    tree_allocated = column(lambda snapshot: snapshot.queues.rolled_up(snapshot.jobs.queue_allocated))
+    """(R, Q): allocated to each queue and the queues below it."""
 
     @cached_property
     def queue_pending(self) -> Ints:
@@ -137,12 +104,7 @@ class LedgerColumns:
         rows = rows[jobs.queue[rows] != NONE]
         return sums_by(jobs.queue[rows], jobs.pending.values[:, rows] - self.snapshot.gated[:, rows], queues)
 
-    @cached_property
-    def queue_inqueue(self) -> Ints:
-        """(R, Q): the minimal resources of its own jobs that were enqueued in this session."""
-        return np.zeros((len(self.snapshot.axis), len(self.snapshot.queues)), dtype=np.int64)
-
-    @cached_property
-    def tree_inqueue(self) -> Ints:
-        """(R, Q): the same for each queue together with the queues below it."""
-        return np.zeros((len(self.snapshot.axis), len(self.snapshot.queues)), dtype=np.int64)
+    queue_inqueue = column(lambda snapshot: np.zeros((len(snapshot.axis), len(snapshot.queues)), dtype=np.int64))
+    """(R, Q): the minimal resources of its own jobs that were enqueued in this session."""
+    tree_inqueue = column(lambda snapshot: np.zeros((len(snapshot.axis), len(snapshot.queues)), dtype=np.int64))
+    """(R, Q): the same for each queue together with the queues below it."""

@@ -3,7 +3,7 @@
 A view is a row number with a property for each column. It shows the ledger as it is at the time of the call.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Resources, Rows
-from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
 from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
 
@@ -41,6 +40,16 @@ def cell(convert: Callable[[Any], T], column: Callable[[Ledger], Any]) -> T:
     return cast("T", property(lambda view: convert(column(view._ledger)[view.row])))
 
 
+def of_shape(column: Callable[[ShapeTable], Sequence[T]]) -> T:
+    """Return a read-only property of a task: the value of its shape in a column."""
+    return cast("T", property(lambda task: column(task._ledger.snapshot.shapes)[task.shape]))
+
+
+def total(statuses: Sequence[int] | Rows, counts: Callable[[Ledger], Ints]) -> int:
+    """Return a read-only property of a view: how many tasks of its row have one of these statuses."""
+    return cast("int", property(lambda view: int(counts(view._ledger)[statuses, view.row].sum())))
+
+
 class TaskView(RowView):
     """A task: one pod of a job."""
 
@@ -63,20 +72,17 @@ class TaskView(RowView):
     shape = cell(int, lambda ledger: ledger.snapshot.tasks.shape)
     """The number of the task's shape: equal for tasks of equal requests and constraints."""
 
-    @property
-    def spec(self) -> core.PodSpec:
-        """A pod spec of the task's shape."""
-        return self._ledger.snapshot.shapes.specs[self.shape]
+    spec = of_shape(lambda shapes: shapes.specs)
+    """A pod spec of the task's shape."""
+    terms = of_shape(lambda shapes: shapes.terms)
+    """Inter-pod affinity and spread terms of the task, if any."""
+    matched = of_shape(lambda shapes: shapes.matched)
+    """The numbers of the selectors that this task matches."""
 
     @property
-    def terms(self) -> Terms | None:
-        """Inter-pod affinity and spread terms of the task, if any."""
-        return self._ledger.snapshot.shapes.terms[self.shape]
-
-    @property
-    def matched(self) -> frozenset[int]:
-        """The numbers of the selectors that this task matches."""
-        return self._ledger.snapshot.shapes.matched[self.shape]
+    def best_effort(self) -> bool:
+        """Whether the task requests nothing."""
+        return bool(self._ledger.snapshot.shapes.best_effort[self.shape])
 
     @property
     def request(self) -> Resources:
@@ -87,11 +93,6 @@ class TaskView(RowView):
     def nonzero(self) -> Ints:
         """(2,): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
         return self._ledger.snapshot.shapes.nonzero[:, self.shape]
-
-    @property
-    def best_effort(self) -> bool:
-        """Whether the task requests nothing."""
-        return bool(self._ledger.snapshot.shapes.best_effort[self.shape])
 
     status = cell(Status, lambda ledger: ledger.status)
     """The current status."""
@@ -134,35 +135,18 @@ class RoleView(RowView):
     minimum = cell(int, lambda ledger: ledger.snapshot.roles.minimum)
     """How many tasks of it the job needs."""
 
-    @property
-    def valid(self) -> int:
-        """Tasks that exist and have not failed."""
-        return int(self._ledger.role_counts[_VALID, self.row].sum())
-
-    @property
-    def ready(self) -> int:
-        """Tasks that have a node or have succeeded."""
-        return int(self._ledger.role_counts[_READY, self.row].sum())
-
-    @property
-    def best_effort_pending(self) -> int:
-        """Pending tasks that request nothing."""
-        return int(self._ledger.role_best_effort[self.row])
-
-    @property
-    def holding(self) -> int:
-        """Tasks with allocated resources."""
-        return int(self._ledger.role_counts[_HOLDING, self.row].sum())
-
-    @property
-    def pending(self) -> int:
-        """Tasks without a node."""
-        return int(self._ledger.role_counts[Status.PENDING, self.row])
-
-    @property
-    def pipelined(self) -> int:
-        """Tasks that wait for evicted pods to terminate."""
-        return int(self._ledger.role_counts[Status.PIPELINED, self.row])
+    valid = total(_VALID, lambda ledger: ledger.role_counts)
+    """Tasks that exist and have not failed."""
+    ready = total(_READY, lambda ledger: ledger.role_counts)
+    """Tasks that have a node or have succeeded."""
+    best_effort_pending = cell(int, lambda ledger: ledger.role_best_effort)
+    """Pending tasks that request nothing."""
+    holding = total(_HOLDING, lambda ledger: ledger.role_counts)
+    """Tasks with allocated resources."""
+    pending = cell(int, lambda ledger: ledger.role_counts[Status.PENDING])
+    """Tasks without a node."""
+    pipelined = cell(int, lambda ledger: ledger.role_counts[Status.PIPELINED])
+    """Tasks that wait for evicted pods to terminate."""
 
 
 class JobView(RowView):
@@ -249,16 +233,10 @@ class JobView(RowView):
         counts = self._ledger.job_counts[:, self.row].tolist()
         return sum([counts[status] for status in _VALID])
 
-    @property
-    def scheduled_count(self) -> int:
-        """Tasks that are bound or finished according to the API server."""
-        return int(self._ledger.job_counts[_SCHEDULED, self.row].sum())
-
-    @property
-    def waiting_count(self) -> int:
-        """Tasks that wait for evicted pods to terminate."""
-        return int(self._ledger.job_counts[Status.PIPELINED, self.row])
-
+    scheduled_count = total(_SCHEDULED, lambda ledger: ledger.job_counts)
+    """Tasks that are bound or finished according to the API server."""
+    waiting_count = cell(int, lambda ledger: ledger.job_counts[Status.PIPELINED])
+    """Tasks that wait for evicted pods to terminate."""
     best_effort_pending = cell(int, lambda ledger: ledger.job_best_effort)
     """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
 
