@@ -8,7 +8,7 @@ that is being evicted counts as releasing. A pod whose bind or eviction the serv
 attempt it counts as gated, so nothing is reserved for it, and as not preemptable.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -38,11 +38,6 @@ class State(StateTables):
     def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
         """Scheduled are pods with one of ``scheduler_names``; groups without a queue are in ``default_queue``."""
         super().__init__(scheduler_names, default_queue)
-        self._by_kind: dict[type[Any], dict[str, Any]] = {
-            policy.ResourceQuota: self.quotas,
-            policy.PodDisruptionBudget: self.budgets,
-            topology_read.NumaTopology: self.numa,
-        }
         self.layout = freeze.Layout()
         self._last_session: tuple[str, datetime] | None = None
         self._numbers_needed = 0
@@ -62,19 +57,12 @@ class State(StateTables):
                 self.queues[obj.metadata.name] = obj
                 self._queue_row(obj.metadata.name)
                 self._widen(pod_fields.queue_resources(obj))
-            case core.PriorityClass():
-                self.priority_classes[obj.metadata.name] = obj
-                self._reprioritise()
-            case core.Namespace():
-                self.namespaces[obj.metadata.name] = obj
-                self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | topology_read.NumaTopology():
-                self._by_kind[type(obj)][obj.metadata.key] = obj
-            case topology_read.HyperNode():
-                self.layout.network_changed()
-                self.hypernodes[obj.metadata.name] = obj
             case _ if isinstance(obj, CLAIM_KINDS):
                 self.claims.upsert(obj)
+            case _:
+                store, changed = _STORES[type(obj)]
+                getattr(self, store)[obj.metadata.key] = obj
+                changed(self)
 
     def load(self, pods: Collection[core.Pod]) -> None:
         """Insert or update many pods: as :meth:`upsert` of each, with each selector compared with the other pods once."""
@@ -98,19 +86,12 @@ class State(StateTables):
                 self._drop_group(key)
             case core.Queue():
                 self.queues.pop(name, None)
-            case core.PriorityClass():
-                self.priority_classes.pop(name, None)
-                self._reprioritise()
-            case core.Namespace():
-                self.namespaces.pop(name, None)
-                self._rematch()
-            case policy.ResourceQuota() | policy.PodDisruptionBudget() | topology_read.NumaTopology():
-                self._by_kind[type(obj)].pop(obj.metadata.key, None)
-            case topology_read.HyperNode():
-                self.layout.network_changed()
-                self.hypernodes.pop(name, None)
             case _ if isinstance(obj, CLAIM_KINDS):
                 self.claims.delete(obj)
+            case _:
+                store, changed = _STORES[type(obj)]
+                getattr(self, store).pop(key, None)
+                changed(self)
 
     def assume(self, plan: Plan) -> None:
         """Assume the binds and evictions of a plan until the API server confirms them, or :meth:`forget` is called."""
@@ -393,3 +374,18 @@ class State(StateTables):
         self.axis = Axis.of((*self.axis.names, *units))
         for table in (self.nodes, self.jobs):
             table.extend_axis(self.axis)
+
+
+def _ignore(_: State) -> None:
+    """Nothing follows from the change of an object."""
+
+
+_STORES: dict[type[Any], tuple[str, Callable[[State], None]]] = {
+    core.Namespace: ("namespaces", State._rematch),
+    core.PriorityClass: ("priority_classes", State._reprioritise),
+    policy.PodDisruptionBudget: ("budgets", _ignore),
+    policy.ResourceQuota: ("quotas", _ignore),
+    topology_read.HyperNode: ("hypernodes", lambda state: state.layout.network_changed()),
+    topology_read.NumaTopology: ("numa", _ignore),
+}
+"""Of the other kinds: where their objects are, and what follows from a change of one."""

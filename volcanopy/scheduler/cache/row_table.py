@@ -24,8 +24,6 @@ _KEYS = "keys"
 _NOTHING: Mapping[str, Column] = MappingProxyType({})
 _PART = 8
 """A copy of a column is made anew if more than one in so many rows changed."""
-_RUNS = 4
-"""Up to so many ranges of rows are copied as such, which takes half as long: the pods of a gang often have adjacent rows."""
 
 
 class Copies:
@@ -49,12 +47,8 @@ class Copies:
                 columns[name] = changes.whole(name, values)
             elif len(rows):
                 column.flags.writeable = True
-                if changes.runs is None or name in changes.conversions:
-                    newer = values.take(rows, axis=-1)  # several times as fast as an index
-                    column[..., places] = changes.converted(name, newer)
-                else:
-                    for run, place in changes.runs:
-                        column[..., place] = values[..., run]
+                newer = values.take(rows, axis=-1)  # several times as fast as an index
+                column[..., places] = changes.converted(name, newer)
                 column.flags.writeable = False
 
     def __getitem__(self, name: str) -> Column:
@@ -71,8 +65,6 @@ class Changes:
         """
         self.length, self.rows = length, rows
         self.places = rows if places is None else places
-        self.runs = None if rows is None else _runs(rows, rows if places is None else places)
-        """The changed rows and their places in a copy as a few ranges; None if these would be many."""
         self.conversions: dict[str, tuple[list[int], Column]] = {}
         """By the name of an array of columns: those of its rows that are indices, each into the second array instead."""
         self._order = order
@@ -91,20 +83,6 @@ class Changes:
             rows, entries = conversion
             copy[rows] = entries[copy[rows]]
         return copy
-
-
-def _runs(rows: Rows, places: Rows | NDArray[np.integer[Any]]) -> list[tuple[slice, slice]] | None:
-    if len(rows) > _RUNS * _PART:
-        return None
-    bounds: list[list[int]] = []
-    for row, place in sorted(zip(rows.tolist(), places.tolist(), strict=True)):
-        if bounds and bounds[-1][1:] == [row, place]:
-            bounds[-1][1:] = row + 1, place + 1
-        elif len(bounds) < _RUNS:
-            bounds.append([row, row + 1, place + 1])
-        else:
-            return None
-    return [(slice(start, end), slice(start + place - end, place)) for start, end, place in bounds]
 
 
 def _unshared() -> int:
