@@ -548,3 +548,11 @@ def test_the_walltime_of_a_job_counts_like_the_limits_of_its_pods() -> None:
     running = HALF.replace(f"job run: 1 x cpu=4 on=n1 {LIMITED}=30m", f"job run {walltime}=30m: 1 x cpu=4 on=n1")
     assert running != HALF
     assert explanation(decide(running, configured()), "big").numbers["expected"] == "2030-01-02T00:30:00Z"
+
+
+def test_nodes_are_reserved_for_the_minimum_of_a_job_that_needs_fewer_pods_than_its_roles_together() -> None:
+    """Volcano's rule: the minima of roles do not bind then."""
+    running = "job long: 1 x cpu=4 on=n1"
+    waiting = "job big priority=high min=1: 3 x role=r min=3 cpu=3"
+    plan = decide(f"{FULL}\n{running}\njob other: 1 x cpu=2 on=n2\n{waiting}", configured({"after": "0s"}))
+    assert plan.of(Explain)[0].numbers["reserved"] == "n1"

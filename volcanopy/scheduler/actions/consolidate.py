@@ -195,16 +195,7 @@ class _Search:
         missing = session.gangs.shortfall(job)
         if tasks is None or not 0 < missing <= len(tasks):
             return None
-        lacking = {role.row: role.minimum - role.ready for role in job.roles if role.minimum > 0}
-        if job.min_available < sum(role.minimum for role in job.roles):
-            lacking = {}
-        first: list[int] = []
-        for row in tasks.tolist():
-            role = int(session.snapshot.tasks.role[row])
-            if lacking.get(role, 0) > 0:
-                lacking[role] -= 1
-                first.append(row)
-        rows = (first + [row for row in tasks.tolist() if row not in set(first)])[:missing]
+        rows = job.needed(tasks.tolist())
         if not all(session.hooks.follows_from_columns(TaskView(session.ledger, row)) for row in rows):
             return None
         return np.array(rows, dtype=np.intp)

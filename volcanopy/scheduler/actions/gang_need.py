@@ -34,19 +34,8 @@ def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> GangNeed:
     rows = list(tasks)
     if not session.gangs.starts_whole:
         return GangNeed([], [], rows)
-    table, status = session.snapshot.tasks, session.ledger.status
     idle = idle_tasks(session, job)
-    chosen: list[int] = []
-    lacking = {role.row: role.minimum - role.ready - role.pipelined for role in session.gangs.binding_roles(job)}
-    for row in (*idle, *rows):
-        role = int(table.role[row])
-        if lacking.get(role, 0) > 0 and status[row] == Status.PENDING:
-            lacking[role] -= 1
-            chosen.append(row)
-    taken = set(chosen)
-    left = job.lacking - len(chosen)
-    more = [row for row in (*idle, *rows) if row not in taken]
-    chosen += more[: max(left, 0)]
+    chosen = job.needed([*idle, *rows])
     needed, without_requests = set(chosen), set(idle)
     return GangNeed(
         [row for row in chosen if row in without_requests],

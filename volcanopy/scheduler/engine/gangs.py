@@ -4,13 +4,13 @@ The plugin ``gang`` of the configuration file turns these rules on, and its swit
 has enough members at any time. Gates (:class:`volcanopy.scheduler.policy.roles.Gate`) may reject a start besides.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
-from volcanopy.scheduler.ledger.views import JobView, RoleView
+from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.plan import GroupCondition
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import VALID, Status
@@ -69,7 +69,7 @@ class Gangs:
 
     def invalid(self, job: JobView) -> Invalid | None:
         """Return why the job has too few members, None if it has enough."""
-        for role in self.binding_roles(job):
+        for role in job.binding_roles:
             if role.valid < role.minimum:
                 return Invalid(
                     "NotEnoughPodsOfTask",
@@ -119,7 +119,7 @@ class Gangs:
         """Return whether the job can start once the evicted pods have terminated."""
         if self._waits_whole and not (
             job.is_pipelined
-            and all(role.ready + role.pipelined >= role.minimum for role in self.binding_roles(job))
+            and all(role.ready + role.pipelined >= role.minimum for role in job.binding_roles)
             and not self._lacking(job, lambda part: part.is_pipelined)
         ):
             return False
@@ -175,19 +175,12 @@ class Gangs:
             self._conditions[tally] = self._condition(job)
         return self._conditions[tally]
 
-    def binding_roles(self, job: JobView) -> Sequence[RoleView]:
-        """Return the roles whose minimum binds: all, unless the job needs fewer than their sum (Volcano's rule)."""
-        if not self._jobs.has_minima[job.row]:
-            return ()
-        roles = [role for role in job.roles if role.minimum > 0]
-        return roles if job.min_available >= sum(role.minimum for role in roles) else ()
-
     def _has_minimum(self, job: JobView) -> bool:
         if not job.is_ready:
             return False
         if not self._jobs.has_minima[job.row] and not self._jobs.structured[job.row]:
             return True
-        return all(role.ready >= role.minimum for role in self.binding_roles(job)) and not self._lacking(
+        return all(role.ready >= role.minimum for role in job.binding_roles) and not self._lacking(
             job, lambda part: part.is_ready
         )
 

@@ -179,24 +179,17 @@ class JobReservations:
 
 def lacking_tasks(cluster: Cluster, job: JobView) -> list[TaskView]:
     """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
+    table, best_effort = cluster.snapshot.tasks, cluster.snapshot.shapes.best_effort
     rows = job.tasks(Status.PENDING)
-    table = cluster.snapshot.tasks
-    rows = rows[~table.gated[rows] & ~cluster.snapshot.shapes.best_effort[table.shape[rows]]]
-    lacking = job.min_available - job.ready_count - job.best_effort_pending
-    if len(rows) < lacking:
+    rows = rows[~table.gated[rows]]
+    idle = best_effort[table.shape[rows]]
+    needed = job.needed(rows[np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows], ~idle))].tolist())
+    roles = table.role[needed].tolist()
+    if len(needed) < job.lacking or any(
+        role.ready + role.pipelined + roles.count(role.row) < role.minimum for role in job.binding_roles
+    ):
         return []
-    order = np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows])) if len(rows) else rows
-    left = [cluster.task(row) for row in rows[order].tolist()]
-    chosen: list[TaskView] = []
-    for role in sorted(job.roles, key=lambda role: role.name):
-        missing = max(role.minimum - role.ready - role.best_effort_pending, 0)
-        of_role = [task for task in left if task.role == role.row][:missing]
-        if len(of_role) < missing:
-            return []
-        chosen += of_role
-    taken = {task.row for task in chosen}
-    chosen += [task for task in left if task.row not in taken][: max(lacking - len(chosen), 0)]
-    return chosen if len(chosen) >= lacking else []
+    return [cluster.task(row) for row in needed if not best_effort[table.shape[row]]]
 
 
 def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:

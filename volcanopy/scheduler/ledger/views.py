@@ -208,6 +208,28 @@ class JobView(RowView):
         """The job's task templates."""
         return [RoleView(self._ledger, row) for row in self._ledger.snapshot.jobs.roles[self.row]]
 
+    @property
+    def binding_roles(self) -> Sequence[RoleView]:
+        """The roles whose minimum binds: all with one, unless the job needs fewer than their sum (Volcano's rule)."""
+        if not self._ledger.snapshot.jobs.has_minima[self.row]:
+            return ()
+        roles = [role for role in self.roles if role.minimum > 0]
+        return roles if self.min_available >= sum(role.minimum for role in roles) else ()
+
+    def needed(self, tasks: Sequence[int]) -> list[int]:
+        """Return which of these pending tasks its minimum needs, the first ones: those for the minima of roles, then others."""
+        lacking = {role.row: role.minimum - role.ready - role.pipelined for role in self.binding_roles}
+        role_of = self._ledger.snapshot.tasks.role
+        chosen: list[int] = []
+        for row in tasks if lacking else ():
+            role = int(role_of[row])
+            if lacking.get(role, 0) > 0:
+                lacking[role] -= 1
+                chosen.append(row)
+        of_roles = set(chosen)
+        rest = [row for row in tasks if row not in of_roles]
+        return chosen + rest[: max(self.lacking - len(chosen), 0)]
+
     def count(self, *statuses: Status) -> int:
         """How many of the job's tasks have one of these statuses; all of them if none is named."""
         counts = self._ledger.job_counts[:, self.row].tolist()

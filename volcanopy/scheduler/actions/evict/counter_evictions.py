@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import equivalence, structured
+from volcanopy.scheduler.actions.evict.candidates import structured
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.gang_need import gang_need
@@ -50,24 +50,9 @@ class CounterEvictions:
         statement.run_all(np.array([preemptor.row for preemptor in preemptors], dtype=np.intp))
         # By then the victims have terminated, and disruption budgets allow as many evictions again.
         evictions, session.ledger.evictions = session.ledger.evictions, {}
-        result, rejected = None, set[object]()
-        for row in jobs:
-            job = JobView(session.ledger, row)
-            key = self._key(job) if len(jobs) > 1 else None
-            if key not in rejected and self._returns(job, preemptors):
-                result = row
-                break
-            rejected.add(key)
+        result = next((row for row in jobs if self._returns(JobView(session.ledger, row), preemptors)), None)
         session.ledger.evictions = evictions
         return result
-
-    def _key(self, job: JobView) -> object:
-        """Return a key that is equal for jobs that may evict the same."""
-        ledger = self._session.ledger
-        if self._structured[job.row]:
-            return job.row
-        shapes = (self._session.hooks.cache_key(TaskView(ledger, row)) for row in job.tasks(Status.PENDING).tolist())
-        return (job.tally, *equivalence(self._session, job, shapes))
 
     def _may_any_ask(self, job: JobView) -> bool:
         return any(may_ask(job) for may_ask in self._may_ask)

@@ -142,7 +142,7 @@ class Bundles:
 
     def _split_structured(self, job: JobView, rows: Sequence[int], surplus: int) -> list[Bundle]:
         """Return the bundles of a job with role minima or sub-groups: single tasks, then sub-groups, then the whole."""
-        of_role = {role.row: role.ready - role.minimum for role in self._session.gangs.binding_roles(job)}
+        of_role = {role.row: role.ready - role.minimum for role in job.binding_roles}
         parts = _SpareParts(self._session, job)
         table = self._session.snapshot.tasks
         bundles: list[Bundle] = []
