@@ -14,7 +14,7 @@ from volcanopy.lab.simulate.workload import Job, JobAlternative
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
-from volcanopy.whatif.load import created
+from volcanopy.whatif.kinds import created
 
 LATER = START + timedelta(hours=1)
 JOBS = (

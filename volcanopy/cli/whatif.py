@@ -25,6 +25,7 @@ from volcanopy.whatif import answer as answers
 from volcanopy.whatif import load
 from volcanopy.whatif.answer import Answer, JobAnswer
 from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.flows import flow_steps
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.rejected import rejected_remedies
 from volcanopy.whatif.starts import NO_REMEDY, Start
@@ -174,6 +175,7 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     submitted(loaded, now)
     engine = whatif_engine.engine(loaded, state.config, now, state.registry)
     groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
+    groups |= {step.target.group for step in flow_steps(state.cluster, now)}  # the cluster's own flows are not read
     result = answers.answer(engine, whatif_engine.limits(engine, jobs=frozenset(groups), estimates=True))
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
     if as_json:

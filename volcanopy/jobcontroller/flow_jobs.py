@@ -126,7 +126,7 @@ class Waiting:
                 continue
             tasks = {task.name: task for task in job.spec.tasks} if job is not None else {}
             if probe is None or (tasks and not _asked_tasks(probe) & set(tasks)):
-                state = f" ({entry.state})" if entry else ""
+                state = f" ({entry.state})" if entry and entry.state else ""
                 self.reasons.append(f'waiting for job "{target}" to complete{state}')
             elif job is None:
                 known |= _asked_tasks(probe)

@@ -13,8 +13,10 @@ from volcanopy.api.model import Json
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import JobControllers
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+from volcanopy.whatif.flows import FlowStep, flow_steps
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
 from volcanopy.whatif.starts import Start
@@ -77,7 +79,7 @@ class JobAnswer:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for all jobs that wait, ordered by pod group, and the plans of the cycles in order."""
+    """The answer for all jobs that wait, ordered by pod group, then for those of flows; and the plans of the cycles in order."""
 
     jobs: tuple[JobAnswer, ...] = ()
     plans: tuple[Plan, ...] = ()
@@ -141,6 +143,9 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         gate, message = verdicts[target.group]
         answers[target.group] = replace(known, gate=gate, message=message)
     answers |= _waiting(engine, limits, [job for job in answers.values() if job.start is Start.UNKNOWN])
+    for step in flow_steps(cluster, engine.now):
+        if limits.jobs is None or step.target.group in limits.jobs:
+            answers[step.target.group] = _of_step(engine, limits.search, step)
     return Answer(tuple(_estimated(engine, limits.estimates, list(answers.values()))), tuple(run.plans), placed)
 
 
@@ -182,6 +187,23 @@ def _waiting(engine: Engine, limits: Limits, jobs: Sequence[JobAnswer]) -> dict[
             with limits.search.part(len(alone) - number) as budget:
                 answers[known.target.group] = _searched(engine, budget, known.explanation, result)
     return answers
+
+
+def _of_step(engine: Engine, budget: Budget, step: FlowStep) -> JobAnswer:
+    """Return the answer for a job that a flow creates later: it is tried alone, as if it existed."""
+    cluster, target = engine.cluster, step.target
+    unanswered = JobAnswer(target, "", Start.NEVER, after=step.after, gate=Gate.GANG.value, message=step.message)
+    if step.body is None:
+        return unanswered
+    with cluster.trial():
+        cluster.put_workload(step.body)
+        JobControllers(cluster, engine.now, engine.job_registry).step()
+        unanswered = replace(unanswered, queue=queue_of(cluster, target), start=Start.UNKNOWN)
+        try:
+            result = _alone(engine, budget, unanswered)
+        except BudgetEndedError:
+            return unanswered
+    return result if result.start is Start.NEVER else replace(result, message=step.message)
 
 
 def _searched(engine: Engine, budget: Budget, explanation: Explain | None, known: JobAnswer) -> JobAnswer:

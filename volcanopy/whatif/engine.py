@@ -1,6 +1,6 @@
 """The what-if engine: controllers and scheduler run on a cluster until nothing changes, within a budget.
 
-1. The job controller reconciles what changed.
+1. The job controller reconciles what changed, and flows create the jobs whose dependencies have completed.
 2. The scheduler makes a plan, which is applied.
 3. When neither changes anything, evicted pods end, and 1 follows.
 4. With virtual time, the running pods that end first do so when nothing else changes, and 1 follows.
@@ -24,6 +24,7 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers, is_replaced
+from volcanopy.whatif.flows import create_jobs
 from volcanopy.whatif.simulation import Simulation
 
 _ROUNDS = 16
@@ -109,7 +110,7 @@ class Engine:
         cluster = self.cluster
         cluster.changed_jobs |= {key for key, body in cluster.of_kind("BatchJob").items() if _is_starting(body)}
         controllers = JobControllers(cluster, self.now, self.job_registry)
-        controllers.step()
+        _control(controllers)
         self.troubles = controllers.troubles
         cluster.commit()
 
@@ -158,18 +159,18 @@ class _Running:
         if self.engine.previous is not None:
             self.engine.cluster.snapshot(self.engine.previous, "before")
         rounds = 0
-        self.controllers.step()
+        _control(self.controllers)
         while rounds < _ROUNDS and not self._check():
             self.budget.spend()
             rounds += 1
             self.simulation.session = f"whatif-{len(self.result.plans)}"
             moved = self._cycle()
-            moved |= self.controllers.step()
+            moved |= _control(self.controllers)
             if moved or self._check():
                 continue
             if self.simulation.has_terminating_pods():
                 self.simulation.end_terminating()
-                self.controllers.step()
+                _control(self.controllers)
                 continue
             if self.until is None or not self._pass_time():
                 break
@@ -217,8 +218,16 @@ class _Running:
             cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
             self.result.ended[pod_fields.job_key(pod)] = self.now
             self.result.bases.append((self.now, basis))
-        self.controllers.step()
+        _control(self.controllers)
         return True
+
+
+def _control(controllers: JobControllers) -> bool:
+    """Reconcile jobs, and the flows whose jobs changed; return whether anything changed."""
+    is_changed = controllers.step()
+    if is_changed and create_jobs(controllers.cluster, controllers.now):
+        controllers.step()
+    return is_changed
 
 
 def _end_of_interval(first: datetime, begin: datetime) -> datetime:

@@ -17,6 +17,7 @@ from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
+from volcanopy.whatif.flows import flow_steps
 from volcanopy.whatif.target import is_owner, targets
 
 HORIZON = timedelta(days=30)
@@ -46,8 +47,12 @@ class EstimatedStart:
 
 
 def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZON) -> dict[str, EstimatedStart]:
-    """Return the estimated starts of all waiting jobs of a settled engine, by pod group. The cluster stays as it is."""
-    waiting = frozenset(target.group for target in targets(engine.cluster))
+    """Return the estimated starts of all jobs of a settled engine that wait or that flows create, by pod group.
+
+    The cluster stays as it is.
+    """
+    steps = (step.target for step in flow_steps(engine.cluster, engine.now) if step.body is not None)
+    waiting = frozenset(target.group for target in (*targets(engine.cluster), *steps))
     if not waiting:
         return {}
     with engine.cluster.trial():

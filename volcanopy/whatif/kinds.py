@@ -1,6 +1,8 @@
 """The kinds that a what-if question reads, and the conversion of manifests into the scheduler's read models and back."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
@@ -135,6 +137,13 @@ def body_of(item: Any) -> Json:
     """Return the manifest of a read model: the fields that the scheduler reads."""
     kind = BY_MODEL[type(item)]
     return {"apiVersion": kind.api_version, "kind": kind.kind, **msgspec.to_builtins(item)}
+
+
+def created(body: Json, now: datetime) -> Json:
+    """Return a manifest as the API server stores it: with uid and creation time."""
+    metadata = body["metadata"]
+    uid = str(uuid5(NAMESPACE_URL, f"whatif/{body['kind']}/{key_of(body)}"))
+    return body | {"metadata": {"uid": uid, "creationTimestamp": now.isoformat()} | metadata}
 
 
 def field_error(error: str) -> str:

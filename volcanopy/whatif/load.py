@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 from volcanopy.admission.request import User
 from volcanopy.api import names
@@ -129,7 +128,7 @@ def _submit(loaded: Loaded, key: tuple[str, str], body: Json, context: tuple[dat
     if problems := result.problems:
         loaded.rejected[key] = problems
         return
-    stored = created(result.body, now)
+    stored = kinds.created(result.body, now)
     cluster.put_workload(stored)
     try:
         jobs = _jobs_of(loaded, stored, now)
@@ -158,13 +157,6 @@ def type_problems(body: Json) -> list[Problem]:
         except QuantityError as error:
             problems.append(Problem(f"{path}.spec", str(error)))
     return problems
-
-
-def created(body: Json, now: datetime) -> Json:
-    """Return a manifest as the API server stores it: with uid and creation time."""
-    metadata = body["metadata"]
-    uid = str(uuid5(NAMESPACE_URL, f"whatif/{body['kind']}/{kinds.key_of(body)}"))
-    return body | {"metadata": {"uid": uid, "creationTimestamp": now.isoformat()} | metadata}
 
 
 def _jobs_of(loaded: Loaded, body: Json, now: datetime) -> list[Json]:

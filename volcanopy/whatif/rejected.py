@@ -1,9 +1,10 @@
 """Remedies of jobs that admission rejects because their queue does not exist."""
 
+from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import admit
 from volcanopy.whatif.changes import Change
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
-from volcanopy.whatif.load import Loaded, created, type_problems
+from volcanopy.whatif.load import Loaded, type_problems
 from volcanopy.whatif.remedies.queues import new_queue
 from volcanopy.whatif.search import Remedy
 
@@ -35,7 +36,7 @@ def _starts_with(engine: Engine, body: dict[str, object], queue: str, budget: Bu
         result = admit(cluster, body, registry=engine.job_registry)
         if result.problems:
             return False
-        job = created(result.body, engine.now)
+        job = kinds.created(result.body, engine.now)
         cluster.put_workload(job)
         metadata = job["metadata"]
         group = f"{metadata['namespace']}/{metadata['name']}-{metadata['uid']}"

@@ -20,7 +20,7 @@ from volcanopy.lab.simulate.workload import Job
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
-from volcanopy.whatif.load import created
+from volcanopy.whatif.kinds import created
 
 TASK = "main"
 _SAMPLE = "volcanopy-simulated-job"
