@@ -113,14 +113,11 @@ def plan_command(
     now: Annotated[str | None, typer.Option(help="Time of the decision in RFC 3339; by default now.")] = None,
     remedy: Annotated[
         str,
-        typer.Option(
-            "--remedy", metavar="JOB[:N]", help="Apply the first (or N-th) remedy of a waiting job, and show the plan."
-        ),
+        typer.Option(metavar="JOB[:N]", help="Apply the first (or N-th) remedy of a waiting job, and show the plan."),
     ] = "",
     diff: Annotated[
         list[str] | None,
         typer.Option(
-            "--diff",
             metavar="FILE",
             help="Show which jobs start or are evicted differently with these manifests, or this scheduler configuration. Repeatable.",
         ),
@@ -128,7 +125,6 @@ def plan_command(
     budget: Annotated[
         str,
         typer.Option(
-            "--budget",
             metavar="DURATION",
             help="Work for the search for remedies, as the time that it takes on an idle machine; 0: none.",
         ),
@@ -157,26 +153,20 @@ async def snapshot_command(
     cluster: ClusterOptions,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Scheduler configuration, if it is not in a ConfigMap."),
+        typer.Option(metavar="FILE", help="Scheduler configuration, if it is not in a ConfigMap."),
     ] = None,
     config_map: Annotated[
         str,
-        typer.Option(
-            "--config-map", metavar="NAMESPACE/NAME", help="ConfigMap of the configuration; by default the chart's."
-        ),
+        typer.Option(metavar="NAMESPACE/NAME", help="ConfigMap of the configuration; by default the chart's."),
     ] = "",
-    scheduler_name: Annotated[
-        str, typer.Option("--scheduler-name", metavar="NAME", help="Scheduler of the pods.")
-    ] = "volcanopy",
-    default_queue: Annotated[
-        str, typer.Option("--default-queue", metavar="NAME", help="Queue of pod groups without one.")
-    ] = "default",
+    scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="Scheduler of the pods.")] = "volcanopy",
+    default_queue: Annotated[str, typer.Option(metavar="NAME", help="Queue of pod groups without one.")] = "default",
     anonymous: Annotated[
         bool,
         typer.Option("--anonymous", help="Replace names, users, labels and images by pseudonyms, in the same order."),
     ] = False,
     api: Annotated[
-        Api | None, typer.Option("--api", help="API groups to read; by default those that volcanopy handles.")
+        Api | None, typer.Option(help="API groups to read; by default those that volcanopy handles.")
     ] = None,
 ) -> None:
     """Print the scheduler's input as manifests.
@@ -217,9 +207,7 @@ def crd_command(
     output_dir: Annotated[
         Path | None, typer.Option(help="Folder for one file per kind; by default standard output.")
     ] = None,
-    api: Annotated[
-        Api, typer.Option("--api", help="API groups: those of volcanopy, of Volcano, or both.")
-    ] = Api.volcanopy,
+    api: Annotated[Api, typer.Option(help="API groups: those of volcanopy, of Volcano, or both.")] = Api.volcanopy,
 ) -> None:
     """Print the custom resource definitions."""
     from volcanopy.api.crd import render_crds
@@ -243,15 +231,11 @@ async def migrate_storage_command(
     cluster: ClusterOptions,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to", metavar="VERSION", help="Make this the storage version first; by default keep the present one."
-        ),
+        typer.Option(metavar="VERSION", help="Make this the storage version first; by default keep the present one."),
     ] = None,
     settle: Annotated[
         str,
-        typer.Option(
-            "--settle", metavar="DURATION", help="Time after which all API servers use a new storage version."
-        ),
+        typer.Option(metavar="DURATION", help="Time after which all API servers use a new storage version."),
     ] = "10s",
 ) -> None:
     """Store all objects in one version of the API.

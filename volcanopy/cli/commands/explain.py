@@ -32,13 +32,12 @@ class ReportOptions:
     """Output of a report about a job or pod group, and how it is made."""
 
     output: Annotated[ExplanationFormat, OUTPUT] = ExplanationFormat.text
-    system_namespace: Annotated[
-        str, typer.Option("--system-namespace", metavar="NAME", help="Namespace of the scheduler's Lease.")
-    ] = "volcanopy-system"
+    system_namespace: Annotated[str, typer.Option(metavar="NAME", help="Namespace of the scheduler's Lease.")] = (
+        "volcanopy-system"
+    )
     budget: Annotated[
         str,
         typer.Option(
-            "--budget",
             metavar="DURATION",
             help="Work for the search for changes, as the time that it takes on an idle machine; 0: none.",
         ),

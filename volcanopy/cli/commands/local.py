@@ -32,7 +32,7 @@ def local_up(
     kubeconfig: Annotated[Path, typer.Option(help="Kubeconfig file to write.")] = Path("volcanopy.kubeconfig"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API server; 0: a free one.")] = 0,
     scheduler_config: SchedulerFile = None,
-    api: Annotated[Api, typer.Option("--api", help="API groups that are served.")] = Api.both,
+    api: Annotated[Api, typer.Option(help="API groups that are served.")] = Api.both,
     persist: Annotated[Path | None, typer.Option(help="File that keeps the cluster's objects between starts.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Keep what precedes a damaged record of the file.")] = False,
     fsync: Annotated[
@@ -74,7 +74,7 @@ def local_run(
     cluster: NodeFile = None,
     scheduler_config: SchedulerFile = None,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="Maximum time for the jobs, such as 40s or 5m.")
+        str, typer.Option(metavar="DURATION", help="Maximum time for the jobs, such as 40s or 5m.")
     ] = "5m",
     tail: Annotated[
         int, typer.Option(min=0, metavar="N", help="Number of last lines of each pod's log to print at the end.")

@@ -86,9 +86,7 @@ async def tree(
         str,
         typer.Argument(metavar="[NAME]", show_default=False, help="Root of the tree.", autocompletion=names_of_group),
     ] = "",
-    resource: Annotated[
-        str, typer.Option("--resource", metavar="NAME", help="Resource to show; by default the scarcest.")
-    ] = "",
+    resource: Annotated[str, typer.Option(metavar="NAME", help="Resource to show; by default the scarcest.")] = "",
     output: Annotated[
         Document | None,
         typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),

@@ -48,7 +48,6 @@ class ElectionOptions:
     lease_namespace: Annotated[
         str,
         typer.Option(
-            "--lease-namespace",
             metavar="NAME",
             help="Namespace of the Lease. Default: the pod's namespace, or kube-system outside a cluster.",
         ),
@@ -56,28 +55,22 @@ class ElectionOptions:
     lease_name: Annotated[
         str,
         typer.Option(
-            "--lease-name",
-            metavar="NAME",
-            help="Name of the Lease. Default: <scheduler name>-scheduler, or volcanopy-controller.",
+            metavar="NAME", help="Name of the Lease. Default: <scheduler name>-scheduler, or volcanopy-controller."
         ),
     ] = ""
     lease_duration: Annotated[
         str,
-        typer.Option(
-            "--lease-duration", metavar="DURATION", help="Time without renewal until another process may lead."
-        ),
+        typer.Option(metavar="DURATION", help="Time without renewal until another process may lead."),
     ] = "10s"
     renew_deadline: Annotated[
         str,
         typer.Option(
-            "--renew-deadline",
-            metavar="DURATION",
-            help="Time without renewal after which the leader stops. Less than --lease-duration.",
+            metavar="DURATION", help="Time without renewal after which the leader stops. Less than --lease-duration."
         ),
     ] = "6s"
     retry_period: Annotated[
         str,
-        typer.Option("--retry-period", metavar="DURATION", help="Time between renewals. Less than --renew-deadline."),
+        typer.Option(metavar="DURATION", help="Time between renewals. Less than --renew-deadline."),
     ] = "2s"
 
     def election(self, name: str) -> "Election | None":
@@ -114,15 +107,13 @@ def scheduler_command(
     election: ElectionOptions,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Scheduler configuration; changes take effect while running."),
+        typer.Option(metavar="FILE", help="Scheduler configuration; changes take effect while running."),
     ] = None,
     scheduler_name: SchedulerName = names.SCHEDULER,
     api: ServedApi = Api.both,
     stuck_after: Annotated[
         str,
-        typer.Option(
-            "--stuck-after", metavar="DURATION", help="Time without a finished cycle until /healthz fails, at least 1s."
-        ),
+        typer.Option(metavar="DURATION", help="Time without a finished cycle until /healthz fails, at least 1s."),
     ] = "2m",
     anonymous_dumps: Annotated[
         bool, typer.Option("--anonymous-dumps", help="Write pseudonyms instead of names into dumps of invalid plans.")
@@ -157,20 +148,16 @@ def controller_command(
     api: ServedApi = Api.both,
     queue_label: Annotated[
         list[str] | None,
-        typer.Option(
-            "--queue-label", metavar="KEY", help="Label of workloads that names the queue of their pods. Repeatable."
-        ),
+        typer.Option(metavar="KEY", help="Label of workloads that names the queue of their pods. Repeatable."),
     ] = None,
     gang_api: Annotated[
         list[GangApiName] | None,
-        typer.Option("--gang-api", help="Other API whose PodGroups are gangs; pods name them. Repeatable."),
+        typer.Option(help="Other API whose PodGroups are gangs; pods name them. Repeatable."),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config",
-            metavar="FILE",
-            help="Controller configuration: discovery of HyperNodes; changes take effect while running.",
+            metavar="FILE", help="Controller configuration: discovery of HyperNodes; changes take effect while running."
         ),
     ] = None,
 ) -> None:
@@ -211,28 +198,20 @@ def _job_traces() -> "JobTraces | None":
 def admission_command(
     cluster: ClusterOptions,
     process: ProcessOptions,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of the webhook (HTTPS); 0: any free port.")
-    ] = 0,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="URL by which the API server reaches the webhook.")
-    ] = "",
-    service: Annotated[
-        str, typer.Option("--service", metavar="NAMESPACE/NAME", help="Service in front of the webhook.")
-    ] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the webhook (HTTPS); 0: any free port.")] = 0,
+    url: Annotated[str, typer.Option(metavar="URL", help="URL by which the API server reaches the webhook.")] = "",
+    service: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Service in front of the webhook.")] = "",
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Admission configuration; changes take effect while running."),
+        typer.Option(metavar="FILE", help="Admission configuration; changes take effect while running."),
     ] = None,
     certificates: Annotated[
         Certificates,
-        typer.Option(
-            "--certificates", help="Source of the certificate. auto: cert-manager or a Secret with --service."
-        ),
+        typer.Option(help="Source of the certificate. auto: cert-manager or a Secret with --service."),
     ] = Certificates.auto,
     failure_policy: Annotated[
         FailurePolicy,
-        typer.Option("--failure-policy", help="Failure policy of the webhooks while this process does not answer."),
+        typer.Option(help="Failure policy of the webhooks while this process does not answer."),
     ] = FailurePolicy.fail,
     api: ServedApi = Api.both,
 ) -> None:
@@ -262,19 +241,15 @@ def agent_command(
     process: ProcessOptions,
     node: Annotated[
         str,
-        typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="Name of the node that this runs on."),
+        typer.Option(metavar="NAME", envvar="NODE_NAME", help="Name of the node that this runs on."),
     ],
-    kubelet_dir: Annotated[Path, typer.Option("--kubelet-dir", metavar="FOLDER", help="Folder of the kubelet.")] = Path(
+    kubelet_dir: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the kubelet.")] = Path(
         "/var/lib/kubelet"
     ),
-    root: Annotated[
-        Path, typer.Option("--root", metavar="FOLDER", help="Folder with sys and proc of the node.")
-    ] = Path("/"),
+    root: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder with sys and proc of the node.")] = Path("/"),
     interval: Annotated[
         str,
-        typer.Option(
-            "--interval", metavar="DURATION", help="Time between two reads of the files of the node, at least 1s."
-        ),
+        typer.Option(metavar="DURATION", help="Time between two reads of the files of the node, at least 1s."),
     ] = "15s",
     api: ServedApi = Api.both,
 ) -> None:

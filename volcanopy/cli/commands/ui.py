@@ -18,26 +18,22 @@ async def ui_command(
     cluster: ClusterOptions,
     namespace: Annotated[str | None, NAMESPACE] = None,
     address: Annotated[
-        str, typer.Option("--address", metavar="IP", help="Address to listen on. There is no login: keep it private.")
+        str, typer.Option(metavar="IP", help="Address to listen on. There is no login: keep it private.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: a free one.")] = 8180,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 8180,
     host: Annotated[
         list[str] | None,
-        typer.Option("--host", metavar="NAME", help="Host name that requests may use, as of an ingress. Repeatable."),
+        typer.Option(metavar="NAME", help="Host name that requests may use, as of an ingress. Repeatable."),
     ] = None,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Allow to suspend, resume and delete jobs with your rights.")
     ] = False,
     scheduler_metrics: Annotated[
         str,
-        typer.Option(
-            "--scheduler-metrics",
-            metavar="URL",
-            help="Metrics of the scheduler, for the durations of its actions and plugins.",
-        ),
+        typer.Option(metavar="URL", help="Metrics of the scheduler, for the durations of its actions and plugins."),
     ] = "",
     prometheus: Annotated[
-        str, typer.Option("--prometheus", metavar="URL", help="Prometheus server, for queues over hours and days.")
+        str, typer.Option(metavar="URL", help="Prometheus server, for queues over hours and days.")
     ] = "",
 ) -> None:
     """Show a cluster as a web page.

@@ -24,14 +24,14 @@ app = typer.Typer(rich_markup_mode=None)
 async def usage_command(
     cluster: ClusterOptions,
     place: NamespaceOption,
-    by: Annotated[By | None, typer.Option("--by", help="What to sum by; by default user.", show_default=False)] = None,
+    by: Annotated[By | None, typer.Option(help="What to sum by; by default user.", show_default=False)] = None,
     since: UsageSince = None,
     decayed: Annotated[
         bool, typer.Option("--decayed", help="Usage of queues and users with a half-life, and their shares.")
     ] = False,
     resource: Annotated[
         str,
-        typer.Option("--resource", metavar="NAME", help="Resource of --decayed to show; by default the scarcest."),
+        typer.Option(metavar="NAME", help="Resource of --decayed to show; by default the scarcest."),
     ] = "",
     files: Annotated[
         list[str] | None,

@@ -80,11 +80,7 @@ NAMES = typer.Argument(
 )
 NAME = typer.Argument(metavar="NAME", hidden=True, help="Name.", autocompletion=names_of_group)
 QUEUE = typer.Option(
-    "-q",
-    "--queue",
-    metavar="NAME",
-    help="Only {plural} in this queue. Repeatable.",
-    autocompletion=names_of("queue"),
+    "-q", "--queue", metavar="NAME", help="Only {plural} in this queue. Repeatable.", autocompletion=names_of("queue")
 )
 FILES = typer.Option("-f", "--filename", metavar="FILE", help="Manifests: a file, a folder, or - for standard input.")
 
@@ -163,7 +159,7 @@ class WriteOptions:
 
     dry_run: Annotated[
         DryRun,
-        typer.Option("--dry-run", help="client: send nothing; server: validate on the server, store nothing."),
+        typer.Option(help="client: send nothing; server: validate on the server, store nothing."),
     ] = DryRun.none
     output: Annotated[
         Document | None,
@@ -207,7 +203,7 @@ class DeleteOptions:
         False
     )
     cascade: Annotated[
-        Cascade, typer.Option("--cascade", help="Deletion of dependents: after the object, before it, or not at all.")
+        Cascade, typer.Option(help="Deletion of dependents: after the object, before it, or not at all.")
     ] = Cascade.background
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True
     timeout: Timeout = "60s"
@@ -227,10 +223,7 @@ class SubtreeFilter:
     below: Annotated[
         str,
         typer.Option(
-            "--below",
-            metavar="NAME",
-            help="Only queues below this queue, at any depth.",
-            autocompletion=names_of("queue"),
+            metavar="NAME", help="Only queues below this queue, at any depth.", autocompletion=names_of("queue")
         ),
     ] = ""
 
@@ -241,25 +234,19 @@ class ProcessOptions:
 
     bind_address: Annotated[
         str,
-        typer.Option(
-            "--bind-address",
-            metavar="ADDRESS",
-            help="Address to listen on. Default: 0.0.0.0 in a pod, else 127.0.0.1.",
-        ),
+        typer.Option(metavar="ADDRESS", help="Address to listen on. Default: 0.0.0.0 in a pod, else 127.0.0.1."),
     ] = ""
     health_port: Annotated[
         int,
-        typer.Option("--health-port", min=0, max=65535, help="Port of /livez, /healthz and /readyz; 0: any free port."),
+        typer.Option(min=0, max=65535, help="Port of /livez, /healthz and /readyz; 0: any free port."),
     ] = 8080
     metrics_port: Annotated[
         int | None,
-        typer.Option(
-            "--metrics-port", min=0, max=65535, help="Port of /metrics; by default that of the health endpoints."
-        ),
+        typer.Option(min=0, max=65535, help="Port of /metrics; by default that of the health endpoints."),
     ] = None
     metrics_token: Annotated[
         Path | None,
-        typer.Option("--metrics-token", metavar="FILE", help="File with the bearer token that /metrics requires."),
+        typer.Option(metavar="FILE", help="File with the bearer token that /metrics requires."),
     ] = None
     former_metric_names: Annotated[
         bool,
@@ -284,4 +271,4 @@ class PodFilter:
     ] = ""
     task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of tasks of this name.")] = ""
     queue: Annotated[list[str] | None, QUEUE] = None
-    phase: Annotated[str, typer.Option("--phase", metavar="PHASE", help="Only pods in this phase.")] = ""
+    phase: Annotated[str, typer.Option(metavar="PHASE", help="Only pods in this phase.")] = ""

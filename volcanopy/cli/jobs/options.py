@@ -19,66 +19,51 @@ class JobFilter:
     """Filters of jobs."""
 
     queue: Annotated[list[str] | None, QUEUE] = None
-    phase: Annotated[
-        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only jobs in this phase. Repeatable.")
-    ] = None
+    phase: Annotated[list[str] | None, typer.Option(metavar="PHASE", help="Only jobs in this phase. Repeatable.")] = (
+        None
+    )
 
 
 RunOptions = Annotated[
     JobOptions,
     {
-        "image": typer.Option("--image", metavar="IMAGE", help="Image of the container; process nodes do not use it."),
+        "image": typer.Option(metavar="IMAGE", help="Image of the container; process nodes do not use it."),
         "arguments": typer.Argument(
             metavar="[-- COMMAND ARGS...]", help="Command of the container.", show_default=False
         ),
-        "name": typer.Option("--name", metavar="NAME", help="Name of the job; by default job-xxxxx."),
+        "name": typer.Option(metavar="NAME", help="Name of the job; by default job-xxxxx."),
         "replicas": typer.Option("-r", "--replicas", min=1, help="Number of pods."),
         "minimum": typer.Option(
             "-m", "--min", min=1, metavar="N", help="Pods that must start together; by default all."
         ),
-        "script": typer.Option("--script", metavar="FILE", help="Script to run; COMMAND ARGS are its arguments."),
+        "script": typer.Option(metavar="FILE", help="Script to run; COMMAND ARGS are its arguments."),
         "array": typer.Option(
-            "--array",
             metavar="FIRST-LAST[%N]",
             help="Job array: a pod for each index (VC_ARRAY_INDEX), N at a time, each restarted alone if it fails.",
         ),
         "here": typer.Option("--here", help="Run on a process node, in this directory and with this environment."),
-        "cpu": typer.Option("--cpu", metavar="QUANTITY", help="CPU request and limit of a pod."),
-        "memory": typer.Option("--memory", metavar="QUANTITY", help="Memory request and limit of a pod."),
-        "cpu_limit": typer.Option("--cpu-limit", metavar="QUANTITY", help="CPU limit if not the request; 0: none."),
-        "memory_limit": typer.Option(
-            "--memory-limit", metavar="QUANTITY", help="Memory limit if not the request; 0: none."
-        ),
-        "gpus": typer.Option("--gpus", min=0, metavar="N", help="GPUs of a pod (nvidia.com/gpu)."),
-        "resource": typer.Option(
-            "--resource", metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."
-        ),
+        "cpu": typer.Option(metavar="QUANTITY", help="CPU request and limit of a pod."),
+        "memory": typer.Option(metavar="QUANTITY", help="Memory request and limit of a pod."),
+        "cpu_limit": typer.Option(metavar="QUANTITY", help="CPU limit if not the request; 0: none."),
+        "memory_limit": typer.Option(metavar="QUANTITY", help="Memory limit if not the request; 0: none."),
+        "gpus": typer.Option(min=0, metavar="N", help="GPUs of a pod (nvidia.com/gpu)."),
+        "resource": typer.Option(metavar="NAME=QUANTITY", help="Request and limit of another resource. Repeatable."),
         "queue": typer.Option(
             "-q", "--queue", metavar="NAME", help="Queue of the job.", autocompletion=names_of("queue")
         ),
-        "priority_class": typer.Option("--priority-class", metavar="NAME", help="PriorityClass of the job."),
-        "task": typer.Option("--task", metavar="NAME", help="Name of the task, part of pod names."),
+        "priority_class": typer.Option(metavar="NAME", help="PriorityClass of the job."),
+        "task": typer.Option(metavar="NAME", help="Name of the task, part of pod names."),
         "env": typer.Option("-e", "--env", metavar="NAME=VALUE", help="Environment variable. Repeatable."),
-        "label": typer.Option("--label", metavar="NAME=VALUE", help="Label of job and pods. Repeatable."),
-        "annotation": typer.Option(
-            "--annotation", metavar="NAME=VALUE", help="Annotation of job and pods. Repeatable."
-        ),
-        "plugin": typer.Option("--plugin", metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable."),
+        "label": typer.Option(metavar="NAME=VALUE", help="Label of job and pods. Repeatable."),
+        "annotation": typer.Option(metavar="NAME=VALUE", help="Annotation of job and pods. Repeatable."),
+        "plugin": typer.Option(metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable."),
         "restart": typer.Option(
-            "--restart",
-            help="Restart policy of containers. Default: Never; OnFailure with --array.",
-            show_default=False,
+            help="Restart policy of containers. Default: Never; OnFailure with --array.", show_default=False
         ),
-        "max_retry": typer.Option(
-            "--max-retry", min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."
-        ),
-        "ttl": typer.Option("--ttl", metavar="DURATION", help="Time until a finished job is deleted, such as 1h."),
-        "deadline": typer.Option(
-            "--deadline", metavar="DURATION", help="Maximum running time; the job fails after it, such as 2h."
-        ),
-        "estimate": typer.Option(
-            "--estimate", metavar="DURATION", help="Expected running time, such as 30m; not enforced."
-        ),
+        "max_retry": typer.Option(min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."),
+        "ttl": typer.Option(metavar="DURATION", help="Time until a finished job is deleted, such as 1h."),
+        "deadline": typer.Option(metavar="DURATION", help="Maximum running time; the job fails after it, such as 2h."),
+        "estimate": typer.Option(metavar="DURATION", help="Expected running time, such as 30m; not enforced."),
         "follow": typer.Option("--follow", help="Print the logs until the job finishes; fail if the job fails."),
         "interactive": typer.Option(
             "-i", "--interactive", help="Connect the terminal with the pod, by default a shell, until it ends."
@@ -90,14 +75,14 @@ LogsOptions = Annotated[
     {
         "follow": typer.Option("-f", "--follow", help="Continue until the job finishes."),
         "task": typer.Option("-t", "--task", metavar="NAME", help="Only pods of this task."),
-        "index": typer.Option("--index", min=0, metavar="N", help="Only the pod with this index."),
+        "index": typer.Option(min=0, metavar="N", help="Only the pod with this index."),
         "container": typer.Option(
             "-c", "--container", metavar="NAME", help="Name of the container; by default the first."
         ),
         "all_containers": typer.Option("--all-containers", help="All containers of each pod."),
         "previous": typer.Option("-p", "--previous", help="Logs before the last restart."),
-        "tail": typer.Option("--tail", min=0, metavar="N", help="Number of last lines of each log."),
-        "since": typer.Option("--since", metavar="DURATION", help="Maximum age of lines, such as 10m."),
+        "tail": typer.Option(min=0, metavar="N", help="Number of last lines of each log."),
+        "since": typer.Option(metavar="DURATION", help="Maximum age of lines, such as 10m."),
         "timestamps": typer.Option("--timestamps", help="Time of each line."),
         "prefix": typer.Option(
             "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False

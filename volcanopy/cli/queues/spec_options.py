@@ -18,55 +18,48 @@ class SpecOptions:
         int | None,
         typer.Option("-w", "--weight", min=1, max=65535, metavar="N", help="Weight relative to sibling queues."),
     ] = None
-    parent: Annotated[str | None, typer.Option("--parent", metavar="NAME", help="Parent queue.")] = None
-    capability: Annotated[
-        str | None, typer.Option("--capability", metavar=_AMOUNTS, help="Maximum of allocated resources.")
-    ] = None
-    deserved: Annotated[str | None, typer.Option("--deserved", metavar=_AMOUNTS, help="Deserved amounts.")] = None
+    parent: Annotated[str | None, typer.Option(metavar="NAME", help="Parent queue.")] = None
+    capability: Annotated[str | None, typer.Option(metavar=_AMOUNTS, help="Maximum of allocated resources.")] = None
+    deserved: Annotated[str | None, typer.Option(metavar=_AMOUNTS, help="Deserved amounts.")] = None
     guarantee: Annotated[
         str | None,
-        typer.Option("--guarantee", metavar=_AMOUNTS, help="Resources guaranteed to the queue, never lent."),
+        typer.Option(metavar=_AMOUNTS, help="Resources guaranteed to the queue, never lent."),
     ] = None
     borrowing_limit: Annotated[
         str | None,
-        typer.Option("--borrowing-limit", metavar=_AMOUNTS, help="Maximum above the fair share."),
+        typer.Option(metavar=_AMOUNTS, help="Maximum above the fair share."),
     ] = None
     lending_limit: Annotated[
         str | None,
-        typer.Option(
-            "--lending-limit", metavar=_AMOUNTS, help="Maximum of the fair share that other queues may borrow."
-        ),
+        typer.Option(metavar=_AMOUNTS, help="Maximum of the fair share that other queues may borrow."),
     ] = None
     max_running_jobs: Annotated[
         int | None,
-        typer.Option("--max-running-jobs", min=-1, metavar="N", help="Maximum number of admitted jobs; -1: no limit."),
+        typer.Option(min=-1, metavar="N", help="Maximum number of admitted jobs; -1: no limit."),
     ] = None
     max_queued_jobs: Annotated[
         int | None,
-        typer.Option("--max-queued-jobs", min=-1, metavar="N", help="Maximum number of waiting jobs; -1: no limit."),
+        typer.Option(min=-1, metavar="N", help="Maximum number of waiting jobs; -1: no limit."),
     ] = None
-    priority: Annotated[
-        int | None, typer.Option("--priority", min=0, metavar="N", help="Priority among queues, highest first.")
-    ] = None
+    priority: Annotated[int | None, typer.Option(min=0, metavar="N", help="Priority among queues, highest first.")] = (
+        None
+    )
     reclaimable: Annotated[
         bool | None,
         typer.Option("--reclaimable/--no-reclaimable", help="Whether other queues may reclaim borrowed resources."),
     ] = None
     dequeue_strategy: Annotated[
         Literal["fifo", "traverse"] | None,
-        typer.Option("--dequeue-strategy", help="fifo: a blocked head job blocks the queue; traverse: it does not."),
+        typer.Option(help="fifo: a blocked head job blocks the queue; traverse: it does not."),
     ] = None
     job_order: Annotated[
         Literal["configured", "fifo", "priority", "fair", "usage"] | None,
         typer.Option(
-            "--job-order",
             help="configured: by the plugins; fifo: oldest job first; priority: highest first; fair: users share equally; usage: "
-            "users with the smallest past usage first.",
+            "users with the smallest past usage first."
         ),
     ] = None
-    type: Annotated[
-        str | None, typer.Option("--type", metavar="WORD", help="Type of the queue, for information only.")
-    ] = None
+    type: Annotated[str | None, typer.Option(metavar="WORD", help="Type of the queue, for information only.")] = None
 
     def spec(self) -> dict[str, Any]:
         """Return the given fields as a merge patch of the spec; raises CommandError for invalid quantities."""

@@ -36,7 +36,7 @@ class TargetOptions:
 
     context: Annotated[
         str | None,
-        typer.Option("--context", metavar="NAME", help="Context of the test cluster; the current one is not used."),
+        typer.Option(metavar="NAME", help="Context of the test cluster; the current one is not used."),
     ] = None
     kubeconfig: Annotated[Path | None, KUBECONFIG] = None
     test_cluster: Annotated[
@@ -54,25 +54,22 @@ class TargetOptions:
     other_python: Annotated[
         Path | None,
         typer.Option(
-            "--other-python",
             metavar="FILE",
             exists=True,
             dir_okay=False,
             help="Python with another release of volcanopy: it runs one scheduler and one controller.",
         ),
     ] = None
-    nodes: Annotated[int, typer.Option("--nodes", min=0, metavar="N", help="Simulated nodes of 8 cpu to add.")] = 0
+    nodes: Annotated[int, typer.Option(min=0, metavar="N", help="Simulated nodes of 8 cpu to add.")] = 0
     pause_process: Annotated[
         list[str] | None,
         typer.Option(
-            "--pause-process",
-            metavar="NAME=PID",
-            help="Process of the API server on this machine to pause, such as etcd=123. Repeatable.",
+            metavar="NAME=PID", help="Process of the API server on this machine to pause, such as etcd=123. Repeatable."
         ),
     ] = None
     etcd: Annotated[
         str | None,
-        typer.Option("--etcd", metavar="URL", help="Address of etcd without TLS, for the faults of etcd."),
+        typer.Option(metavar="URL", help="Address of etcd without TLS, for the faults of etcd."),
     ] = None
     namespace: Annotated[
         str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace to create for the jobs.")
@@ -118,18 +115,16 @@ async def chaos_command(
     target: TargetOptions,
     seconds: Annotated[
         str,
-        typer.Option("--seconds", metavar="DURATION", help="Time for which jobs arrive and faults begin, at least 1s."),
+        typer.Option(metavar="DURATION", help="Time for which jobs arrive and faults begin, at least 1s."),
     ] = "60s",
-    jobs: Annotated[int, typer.Option("--jobs", min=1, metavar="N", help="Number of gangs.")] = 20,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Number of gangs.")] = 20,
     fault: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fault", metavar="NAME", help="Inject this fault, such as 'busy machine'. Repeatable; default: all."
-        ),
+        typer.Option(metavar="NAME", help="Inject this fault, such as 'busy machine'. Repeatable; default: all."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random jobs and faults.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random jobs and faults.")] = 1,
     logs: Annotated[
-        Path | None, typer.Option("--logs", metavar="FOLDER", help="Folder for logs of the processes started here.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for logs of the processes started here.")
     ] = None,
     output: Annotated[OutcomeFormat, typer.Option("-o", "--output", help="Output format.")] = OutcomeFormat.text,
 ) -> None:

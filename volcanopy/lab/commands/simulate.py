@@ -57,7 +57,6 @@ class InputOptions:
     cluster: Annotated[
         Path | None,
         typer.Option(
-            "--cluster",
             metavar="FILE",
             help="Description of the cluster in YAML, a snapshot of `volcanopy snapshot`, or a node list of openb.",
         ),
@@ -68,15 +67,13 @@ class InputOptions:
     ] = None
     load: Annotated[
         float,
-        typer.Option(
-            "--load", min=0, help="Scale the times between submissions to this load: work by capacity, such as 0.9."
-        ),
+        typer.Option(min=0, help="Scale the times between submissions to this load: work by capacity, such as 0.9."),
     ] = 0.0
     window: Annotated[
         str,
-        typer.Option("--window", metavar="FROM-TO", help="Simulate the jobs that are submitted then, such as 1d-3d."),
+        typer.Option(metavar="FROM-TO", help="Simulate the jobs that are submitted then, such as 1d-3d."),
     ] = ""
-    pod_cpus: Annotated[int, typer.Option("--pod-cpus", min=1, help="Processors of a pod of an SWF trace.")] = 1
+    pod_cpus: Annotated[int, typer.Option(min=1, help="Processors of a pod of an SWF trace.")] = 1
 
     def source(self, workload: str) -> "SimulationInput":
         """Return the input. Raises CommandError."""
@@ -101,30 +98,24 @@ class RunOptions:
     config: Annotated[
         list[str] | None,
         typer.Option(
-            "--config",
-            metavar="[NAME=]FILE",
-            help="Scheduler configuration; `default` is the built-in one. Repeat it to compare.",
+            metavar="[NAME=]FILE", help="Scheduler configuration; `default` is the built-in one. Repeat it to compare."
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="First seed of generators and failures.")] = 42
-    seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Number of seeds: each configuration is run with each.")
-    ] = 1
-    estimates: Annotated[EstimateSource, typer.Option("--estimates", help="Run times that the scheduler is given.")] = (
+    seed: Annotated[int, typer.Option(help="First seed of generators and failures.")] = 42
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: each configuration is run with each.")] = 1
+    estimates: Annotated[EstimateSource, typer.Option(help="Run times that the scheduler is given.")] = (
         EstimateSource.users
     )
-    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Time between two cycles.")] = "1s"
+    period: Annotated[str, typer.Option(metavar="TIME", help="Time between two cycles.")] = "1s"
     heartbeat: Annotated[
         str,
-        typer.Option(
-            "--heartbeat", metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none."
-        ),
+        typer.Option(metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none."),
     ] = "10m"
-    grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="Time that evicted pods take to end.")] = "0"
+    grace: Annotated[str, typer.Option(metavar="TIME", help="Time that evicted pods take to end.")] = "0"
     node_mtbf: Annotated[
-        str, typer.Option("--node-mtbf", metavar="TIME", help="Mean time between failures of a node; 0 for none.")
+        str, typer.Option(metavar="TIME", help="Mean time between failures of a node; 0 for none.")
     ] = "0"
-    repair: Annotated[str, typer.Option("--repair", metavar="TIME", help="Time that a failed node is gone.")] = "1h"
+    repair: Annotated[str, typer.Option(metavar="TIME", help="Time that a failed node is gone.")] = "1h"
     check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
 
     def tasks(self, source: "SimulationInput") -> "list[SimulationRun]":
@@ -202,21 +193,17 @@ def simulate_command(
         MeasureFormat, typer.Option("--output", "-o", help="Format of the measures.")
     ] = MeasureFormat.table,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Write a report with plots: one HTML file.")
+        Path | None, typer.Option(metavar="FILE", help="Write a report with plots: one HTML file.")
     ] = None,
     jobs: Annotated[
         Path | None,
-        typer.Option("--jobs", metavar="FILE", help="Write all jobs to a file: .csv, .json (lines) or .parquet."),
+        typer.Option(metavar="FILE", help="Write all jobs to a file: .csv, .json (lines) or .parquet."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            "--resume", metavar="FILE", help="Keep finished runs in this file; runs that it has are not repeated."
-        ),
+        typer.Option(metavar="FILE", help="Keep finished runs in this file; runs that it has are not repeated."),
     ] = None,
-    processes: Annotated[
-        int, typer.Option("--processes", min=0, help="Runs at the same time; 0: one for each processor.")
-    ] = 0,
+    processes: Annotated[int, typer.Option(min=0, help="Runs at the same time; 0: one for each processor.")] = 0,
 ) -> None:
     """Simulate a workload on a cluster under virtual time.
 
