@@ -20,7 +20,7 @@ import aiohttp
 from tests.cli.run_commands import COMMAND
 from tests.cli.ui.chromium import browser
 
-PAGES = {"queues": "queues", "job": "jobs/default/large"}
+PAGES = {"queues": "queues", "job": "jobs/default/large", "nodes": "nodes", "queue": "queues/language"}
 SAMPLES = 25
 """Samples of the queues in the chart, one each 2 seconds."""
 QUEUE = """

@@ -30,7 +30,7 @@ UNNAMED = """() => [...document.querySelectorAll("a, button, input, select, text
   .map((element) => element.outerHTML)"""
 PAGES = (
     *("", "queues", "jobs", "flows", "nodes", "whatif", "decisions"),
-    *("jobs/test-browser/waits", "flows/test-browser/pipeline"),
+    *("queues/default", "jobs/test-browser/waits", "flows/test-browser/pipeline"),
 )
 
 
@@ -73,6 +73,8 @@ async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path)
         await tab.goto(f"{url}#/jobs")
         await tab.get_by_label("Filter").fill("test-browser/")
         await tab.get_by_text("2 of").wait_for()
+        await tab.get_by_role("button", name="NAME", exact=True).click()
+        await tab.get_by_role("button", name="NAME ▲").wait_for()
         titles = ("NAME", "PHASE", "QUEUE")
         shown = [
             await tab.locator(f"tbody td:nth-child({await column(tab, title)})").all_inner_texts() for title in titles
@@ -86,7 +88,44 @@ async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path)
 async def column(tab: Any, title: str) -> int:
     """The number of a column of the table, from 1."""
     headings: list[str] = await tab.locator("thead th").all_text_contents()
-    return headings.index(title) + 1
+    return [heading.removesuffix(" ▲") for heading in headings].index(title) + 1
+
+
+async def test_jobs_that_wait_come_first_and_the_page_of_a_queue_has_its_users(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, session), browser() as tab:
+        document = await get(session, f"{url}api/jobs?text=test-browser/")
+        names = [key.rpartition("/")[2] for key in document["keys"]]
+        assert names.index("waits") < names.index("runs")
+        await tab.goto(f"{url}#/queues")
+        await tab.get_by_role("link", name="default").first.click()
+        await tab.get_by_role("heading", name="Queue default").wait_for()
+        jobs = tab.get_by_role("region", name="Jobs")
+        row = jobs.get_by_role("row").filter(has_text="waits").first
+        await row.wait_for()
+        assert "Pending" in await row.inner_text()
+        assert "kubernetes-admin" in await tab.get_by_role("region", name="Users").inner_text()
+        missing = await session.get(f"{url}api/queue?name=missing")
+        assert (missing.status, (await missing.json())["error"]) == (404, 'queue "missing" not found')
+
+
+async def test_a_job_is_deleted_after_a_question_that_names_what_is_lost(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs/test-browser/runs")
+        await tab.get_by_role("button", name="Delete").click()
+        dialog = tab.get_by_role("dialog", name="Delete job test-browser/runs?")
+        assert "running pods are killed" in await dialog.inner_text()
+        await dialog.get_by_role("button", name="Cancel").click()
+        await dialog.wait_for(state="detached")
+
+
+async def test_a_new_job_is_a_form(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/whatif")
+        await tab.get_by_label("Pods that start together").fill("200")
+        await tab.get_by_role("button", name="Ask the scheduler").click()
+        row = tab.get_by_role("row").filter(has_text="new-job")
+        await row.wait_for(timeout=60_000)
+        assert "never" in await row.inner_text()
 
 
 async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, kubeconfig: Path) -> None:
@@ -135,8 +174,9 @@ async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) 
 async def test_a_weight_and_a_manifest_are_part_of_the_question(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/whatif")
-        await tab.get_by_role("combobox", name="Queue").select_option("default")
+        await tab.get_by_role("combobox", name=re.compile("^Queue")).select_option("default")
         await tab.get_by_label("Weight").fill("3")
+        await tab.get_by_text("Manifests").click()
         await tab.get_by_label("Manifests").fill(GANG.format(name="asked", pods=1, cpu=1))
         await tab.get_by_role("button", name="Ask the scheduler").click()
         row = tab.get_by_role("row").filter(has_text="test-browser/asked")

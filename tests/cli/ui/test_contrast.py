@@ -48,7 +48,8 @@ def test_every_colour_of_a_text_is_a_variable_that_is_checked() -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_texts_contrast_with_what_is_behind_them(scheme: str) -> None:
     known = colours(scheme)
-    pairs = [*product(USED_AS_TEXT, BACKGROUNDS), ("text", "chip"), ("card", "link")]
+    pairs = [*product(USED_AS_TEXT, BACKGROUNDS), ("text", "chip")]
+    pairs += [("card", fill) for fill in ("link", "warn", "own", "error", "dim")]  # buttons and phases
     low = {pair: ratio for pair in pairs if (ratio := contrast(known[pair[0]], known[pair[1]])) < TEXT}
     assert low == {}
 

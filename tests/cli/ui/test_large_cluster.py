@@ -25,7 +25,7 @@ from volcanopy.kube.client.connection import Connection
 
 NODES, JOBS, QUEUES = 5000, 10000, 50
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-PAGES = {"": "Cluster", "queues": "QUEUE", "jobs": "of 10000 jobs", "nodes": "Each colour", "decisions": "Latest"}
+PAGES = {"": "Cluster", "queues": "QUEUE", "jobs": "of 10000 jobs", "nodes": "Hatched: reserved", "decisions": "Latest"}
 
 
 def fill(view: ClusterView) -> None:

@@ -33,7 +33,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 async def test_jobs_of_both_apis_are_shown_explained_and_changed(both: Path) -> None:
     async with page(both) as (url, session):
-        table = await get(session, f"{url}api/jobs")
+        table = await get(session, f"{url}api/jobs?sort=NAME")
         assert list(zip(table["keys"], table["apis"], strict=True)) == [
             ("default/same", "volcano"),
             ("default/same", "volcanopy"),

@@ -5,15 +5,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from volcanopy.api import quantity
+from volcanopy.api import names, quantity
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.core import Node, PodGroup
+from volcanopy.api.core import Node, PodGroup, Queue
 from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
-from volcanopy.cli.jobs.views import VIEW
+from volcanopy.cli.framework.tables import Column
+from volcanopy.cli.jobs.views import VIEW, group_key
 from volcanopy.cli.queues import tree
 from volcanopy.cli.ui.cluster_view import ClusterView, job_name
 from volcanopy.cli.ui.gpu_cards import used_parts
+from volcanopy.client.durations import span
+from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.hierarchy import state
 from volcanopy.client.jobs import status as job_status
 from volcanopy.scheduler.model.topology import TOP, forest
@@ -110,17 +113,17 @@ def is_ready(node: Node) -> bool:
 def queues(view: ClusterView, resource: str, *, history: bool = True) -> Json:
     """Return the tree of queues with the amounts of one resource (the scarcest if none is named), now and over time."""
     known = view.queues
-    names = {
+    resources = {
         name
         for queue in known
         for amounts in (queue.status.allocated, queue.status.fair_share, queue.status.waiting, queue.spec.capability)
         for name in amounts
     } or set(_FIRST)
-    chosen = resource if resource in names else tree.select_resource(known) if known else "cpu"
+    chosen = resource if resource in resources else tree.select_resource(known) if known else "cpu"
     return {
         "revision": view.revision,
         "unknown": view.unknown,
-        "resources": ordered(names),
+        "resources": ordered(resources),
         "resource": chosen,
         "tree": tree.document(known),
         "history": view.samples.document(chosen) if history else None,
@@ -145,11 +148,14 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     """
     known = view.jobs
     form = VIEW.table(wide=True, namespaces=True, others=view.groups)
-    headings = [column.heading for column in form.columns]
+    columns = [*form.columns, *_COLUMNS]
     chosen = [entry for entry in known if _matches(entry[1], query)]
     chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0]))
     sort = query.get("sort", "")
-    column = next((each for each in form.columns if each.heading == sort.removeprefix("-")), None)
+    column = next((each for each in columns if each.heading == sort.removeprefix("-")), None)
+    if not sort:
+        groups = view.groups
+        chosen.sort(key=lambda entry: _place(entry[1], groups))
     if column is not None:
         key = _age_key if column.heading == "AGE" else lambda job: _natural(column.cell(job, now))
         chosen.sort(key=lambda entry: key(entry[1]), reverse=sort.startswith("-"))
@@ -158,8 +164,12 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     return {
         "revision": view.revision,
         "unknown": view.unknown,
-        "headings": headings,
-        "rows": form.cells([job for _, job in shown], now),
+        "headings": [column.heading for column in columns],
+        "rows": [
+            [*cells, *(column.cell(job, now) for column in _COLUMNS)]
+            for cells, (_, job) in zip(form.cells([job for _, job in shown], now), shown, strict=True)
+        ],
+        "progress": [_progress(job) for _, job in shown],
         "keys": [job.metadata.key for _, job in shown],
         "apis": [api for api, _ in shown],
         "total": len(chosen),
@@ -169,6 +179,98 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
         "queues": sorted({job_status.queue(job) for _, job in known}),
         "phases": sorted({job_status.shown_phase(job) for _, job in known}),
     }
+
+
+def _place(job: BatchJob, groups: Mapping[str, PodGroup]) -> tuple[int, int, float]:
+    """Return the key of the order of the table: jobs that wait by their position, those that run, the last that ended."""
+    created = job.metadata.creation_timestamp
+    age = -created.timestamp() if created is not None else 0.0
+    if job_status.phase(job) in job_status.FINISHED:
+        return 2, 0, age
+    if job_status.phase(job) == "Running" and not job_status.reason(job):
+        return 1, 0, age
+    group = groups.get(group_key(job))
+    position = job_status.position(group) if group is not None else "-"
+    return 0, int(position) if position.isdecimal() else 0, -age
+
+
+def _progress(job: BatchJob) -> list[int]:
+    """Return the numbers of succeeded, running, failed and all pods."""
+    state = job.status
+    return [state.succeeded, state.running, state.failed, job_status.total(job)]
+
+
+def _run_time(job: BatchJob, now: datetime) -> str:
+    """Return for how long a job has run, or ran; empty before."""
+    begin = job.status.start_time
+    if begin is None:
+        return ""
+    ended = job_status.phase(job) in job_status.FINISHED
+    end = next((each.last_transition_time for each in reversed(job.status.conditions)), None) if ended else now
+    return span(((end or now) - begin).total_seconds())
+
+
+def _user(job: BatchJob) -> str:
+    return job.metadata.annotations.get(names.SUBMITTED_BY, "")
+
+
+_COLUMNS = (
+    Column("RUN TIME", _run_time),
+    Column("USER", lambda job, _: _user(job)),
+)
+"""Columns of the page besides those of ``job list -o wide``."""
+
+
+def queue_page(view: ClusterView, name: str, resource: str, now: datetime) -> Json:
+    """Return a queue with its limits, its jobs that wait and run in their order, and its users. Raises CommandError."""
+    queue = next((each for each in view.queues if each.metadata.name == name), None)
+    if queue is None:
+        raise CommandError(f'queue "{name}" not found')
+    open_jobs = [
+        job
+        for _, job in view.jobs
+        if job_status.queue(job) == name and job_status.phase(job) not in job_status.FINISHED
+    ]
+    users: dict[str, list[int]] = {}
+    for job in open_jobs:
+        counts = users.setdefault(_user(job) or "unknown", [0, 0, 0])
+        counts[0 if _place(job, view.groups)[0] == 0 else 1] += 1
+        counts[2] += job.status.running
+    document = queues(view, resource)
+    return {
+        **{key: document[key] for key in ("revision", "unknown", "resources", "resource", "history")},
+        "queue": name,
+        "parent": queue.spec.parent,
+        "state": state(queue),
+        "weight": queue.spec.weight,
+        "limits": [
+            {
+                "resource": each,
+                **{
+                    kind: quantity.shown(each, amounts[each]) if each in amounts else ""
+                    for kind, amounts in _limits(queue).items()
+                },
+            }
+            for each in document["resources"]
+        ],
+        "amounts": document["amounts"][name],
+        "users": [[user, *counts] for user, counts in sorted(users.items())],
+        "jobs": jobs(view, {"queue": name}, now),
+    }
+
+
+def _limits(queue: Queue) -> dict[str, dict[str, int]]:
+    texts = {
+        "allocated": queue.status.allocated,
+        "fairShare": queue.status.fair_share,
+        "waiting": queue.status.waiting,
+        "capability": queue.spec.capability,
+        "guarantee": queue.spec.guarantee.resource,
+    }
+    try:
+        return {kind: quantity.amounts(amounts) for kind, amounts in texts.items()}
+    except QuantityError:
+        return {kind: {} for kind in texts}
 
 
 def _matches(job: BatchJob, query: Mapping[str, str]) -> bool:
@@ -205,6 +307,7 @@ def cluster_map(view: ClusterView) -> Json:
     table = forest(view.hyper_nodes, nodes)
     racks = [table.names[row].removeprefix(TOP) for row in table.of_node.tolist()]
     numbers: dict[str, int] = {}
+    queue_of = {job.metadata.key: job_status.queue(job) for _, job in view.jobs}
     entries: list[list[Any]] = []
     for node, amounts, rack in zip(nodes, allocatable, racks, strict=True):
         uses = [
@@ -229,6 +332,7 @@ def cluster_map(view: ClusterView) -> Json:
         "resources": resources,
         "gpus": [name for name in resources if name.endswith(_GPU)],
         "jobs": list(numbers),
+        "queues": [queue_of.get(job, "") for job in numbers],
         "nodes": entries,
     }
 

@@ -18,6 +18,7 @@ from volcanopy.cli.ui.node_usage import job_of
 from volcanopy.client import whatif_engine
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.confirmed import ClusterState
+from volcanopy.client.jobs.status import estimated_start
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.whatif.answer import Answer, answer
 from volcanopy.whatif.cluster import Cluster
@@ -117,7 +118,7 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
         {"job": key, "kind": kind, "message": "; ".join(problems)} for (kind, key), problems in loaded.rejected.items()
     ]
     return {
-        "jobs": _differences(before, after),
+        "jobs": _differences(before, after, now),
         "placements": _placements(after),
         "evictions": evictions,
         "rejected": rejected,
@@ -173,7 +174,7 @@ def _workloads(question: WhatIfQuestion) -> dict[tuple[str, str], Json]:
     return {(str(body["kind"]), key_of(body)): body for body in whole if body is not None}
 
 
-def _differences(before: Answer, after: Answer) -> list[Json]:
+def _differences(before: Answer, after: Answer, now: datetime) -> list[Json]:
     """Return the jobs whose start changes, or that are new, with both answers; unchanged ones are counted last."""
     known = {job.target.group: job for job in before.jobs}
     result: list[Json] = []
@@ -187,6 +188,8 @@ def _differences(before: Answer, after: Answer) -> list[Json]:
             "nodes": list(job.nodes),
             "evictions": list(job.evictions),
             "message": job.message,
+            "blockedBy": list(job.after),
+            "estimate": estimated_start(job.estimate, now) if job.estimate is not None else "",
         }
         entry["changed"] = entry["before"] != entry["after"]
         result.append(entry)

@@ -10,7 +10,7 @@ import errno
 import hmac
 import ipaddress
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -102,6 +102,7 @@ class Page:
                 web.get("/api/overview", self._document(lambda _: documents.overview(view, current_time()))),
                 web.get("/api/queues", self._document(lambda query: documents.queues(view, query.get("resource", "")))),
                 web.get("/api/queues/history", self._history),
+                web.get("/api/queue", self._document(self._queue)),
                 web.get("/api/jobs", self._document(lambda query: documents.jobs(view, query, current_time()))),
                 web.get("/api/nodes", self._document(lambda _: documents.cluster_map(view))),
                 web.get("/api/decisions", self._document(lambda _: documents.decisions(view, current_time()))),
@@ -183,6 +184,10 @@ class Page:
                 "periods": list(queue_history.PERIODS) if self._settings.prometheus else [],
             }
         )
+
+    def _queue(self, query: Mapping[str, str]) -> Json:
+        name, resource = query.get("name", ""), query.get("resource", "")
+        return documents.queue_page(self._view, name, resource, current_time())
 
     def _document(self, make: Callable[[Any], Json]) -> Handler:
         """Return the handler of a document; it is not sent again while nothing has changed."""

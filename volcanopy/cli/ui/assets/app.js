@@ -4,6 +4,7 @@ import { follow, theSession } from "./api.js";
 import { h, hideTip } from "./dom.js";
 import { overview } from "./overview.js";
 import { queues } from "./queues.js";
+import { queue } from "./queue.js";
 import { jobs } from "./jobs.js";
 import { job } from "./job.js";
 import { flow, flows } from "./flows.js";
@@ -14,6 +15,7 @@ import { decisions } from "./decisions.js";
 const ROUTES = [
   [/^\/?$/, overview, "Overview"],
   [/^\/queues$/, queues, "Queues"],
+  [/^\/queues\/([^/]+)$/, queue, "Queue"],
   [/^\/jobs$/, jobs, "Jobs"],
   [/^\/jobs\/([^/]+)\/([^/]+)$/, job, "Job"],
   [/^\/flows$/, flows, "Flows"],

@@ -24,8 +24,8 @@ export function bars(counts, label, begin) {
 // Stacked areas and lines over time, and marks as vertical lines. Areas are { times, series: [{ name, values, fill }] }, lines
 // { name, points: [[time, value]], stroke, dash }; a value that is null interrupts a line. `value` and `time` make texts; times
 // of day are seconds since 1970. Dragging enlarges a period, a double click shows all; pointer and arrow keys read values.
-export function timeline(view, label) {
-  const element = h("div", { class: "plot", role: "application", tabindex: 0, "aria-label": `${label}. Arrow keys read values.` });
+export function timeline(view, label, height = HEIGHT) {
+  const element = h("div", { class: "plot", style: { height: `${height}px` }, role: "application", tabindex: 0, "aria-label": `${label}. Arrow keys read values.` });
   let plot = null, spoken = false;
   element.adopt = (next) => {
     const [zoomed, before] = [plot && (plot.scales.x.min > plot.data[0][0] || plot.scales.x.max < plot.data[0].at(-1)), element.view];
@@ -37,7 +37,7 @@ export function timeline(view, label) {
   };
   element.paint = () => {
     plot?.destroy();
-    plot = element.clientWidth ? new uPlot(options(element, read), columns(element.view), element) : null;
+    plot = element.clientWidth ? new uPlot(options(element, read, height), columns(element.view), element) : null;
   };
   const read = ({ cursor: { idx: place, left }, over }) => {
     if (place === null || place === undefined || left < 0) return hideTip();
@@ -59,7 +59,7 @@ export function timeline(view, label) {
     spoken = false;
   };
   element.view = view;
-  new ResizeObserver(() => { if (plot && element.clientWidth) plot.setSize({ width: element.clientWidth, height: HEIGHT }); else element.paint(); }).observe(element);
+  new ResizeObserver(() => { if (plot && element.clientWidth) plot.setSize({ width: element.clientWidth, height }); else element.paint(); }).observe(element);
   return element;
 }
 
@@ -89,13 +89,13 @@ function reading(view, data, place) {
 }
 
 // A line has an edge in the colour of the card, so that it is seen on areas of its own colour.
-function options(element, read) {
+function options(element, read, height) {
   const { series, lines } = parts(element.view);
   const points = { show: false };
   const paint = { stroke: () => style("--dim"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   const edges = (line) => [[() => style("--card"), 4], [line.stroke, 2]].map(([stroke, width]) => ({ stroke, width, dash: line.dash ?? [], points }));
   return {
-    width: element.clientWidth, height: HEIGHT, legend: { show: false }, padding: [8, 2, 0, 0],
+    width: element.clientWidth, height, legend: { show: false }, padding: [8, 2, 0, 0],
     series: [{}, ...series.map(({ fill }) => ({ fill, points, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
     bands: series.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })),
     cursor: { y: false, points, drag: { x: true, y: false } },

@@ -18,13 +18,15 @@ export function job(namespace, name) {
   let searched = "";
   let stopLog = null;
   let allowed = null;
+  let running = 0;
 
   async function refresh() {
     const data = await get(`${path}?${query}`);
     const report = data.report;
+    running = data.pods.items.filter((pod) => pod.phase === "Running").length;
     fill(first,
       h("div", { class: "grid" },
-        card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
+        card("State", h("p", {}, h("span", { class: `chip phase ${data.phase}` }, data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
           report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart}`) : null,
           report.blockedBy?.length ? h("p", {}, "Blocked by: ", report.blockedBy.map((each, place) => [place ? ", " : "", blocking(each)])) : null,
           (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
@@ -48,10 +50,10 @@ export function job(namespace, name) {
 
   function changes(report) {
     if (report.state !== "pending") return null;
-    if (!remedies) return card("Would start with", h("p", { class: "empty" }, "asking the scheduler"));
+    if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
     const rows = remedies.remedies ?? [];
-    if (!rows.length) return card("Would start with", h("p", { class: "dim" }, unknown(remedies)));
-    return card("Would start with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster."));
+    if (!rows.length) return card("Starts with", h("p", { class: "dim" }, unknown(remedies)));
+    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster."));
   }
 
   // Buttons for what the viewer may do, and the phase of the job accepts.
@@ -61,11 +63,11 @@ export function job(namespace, name) {
     const verbs = data.actions.filter((verb) => allowed.includes(verb));
     if (buttons.dataset.verbs === verbs.join()) return;
     buttons.dataset.verbs = verbs.join();
-    fill(buttons, verbs.map((verb) => h("button", { class: "action", onclick: () => act(verb) }, verb[0].toUpperCase() + verb.slice(1))), result);
+    fill(buttons, verbs.map((verb) => h("button", { class: verb === "delete" ? "action danger" : "action", onclick: () => act(verb) }, verb[0].toUpperCase() + verb.slice(1))), result);
   }
 
   async function act(verb) {
-    if (verb === "delete" && !confirm(`Delete job ${namespace}/${name}?`)) return;
+    if (verb === "delete" && !(await confirmed(`Delete job ${namespace}/${name}?`, running ? `${running} running pods are killed, and their logs are lost.` : "Its pods and logs are deleted too."))) return;
     try {
       result.textContent = (await post(`${path}/${verb}?${query}`)).message;
     } catch (error) {
@@ -120,6 +122,20 @@ export function job(namespace, name) {
   }
 
   return { element, refresh, close: () => stopLog?.abort() };
+}
+
+// Asks in a dialog; Cancel has the focus.
+function confirmed(question, consequence) {
+  return new Promise((resolve) => {
+    const end = (answer) => { dialog.remove(); resolve(answer); };
+    const cancel = h("button", { class: "action", onclick: () => end(false) }, "Cancel");
+    const dialog = h("dialog", { "aria-label": question }, h("h2", {}, question), h("p", {}, consequence),
+      h("div", { class: "tools" }, cancel, h("button", { class: "action danger", onclick: () => end(true) }, "Delete")));
+    dialog.addEventListener("cancel", () => end(false));
+    document.body.append(dialog);
+    dialog.showModal();
+    cancel.focus();
+  });
 }
 
 function evictions({ evictions: list = [] }) {

@@ -1,8 +1,11 @@
 import { get } from "./api.js";
+import { meter } from "./charts.js";
 import { fill, h, jobLink, nothing, table } from "./dom.js";
 
 // Columns whose content must not be broken, and those that are left out where the window is not wide.
-const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PENDING: "extra", RUNNING: "extra", SUCCEEDED: "extra", FAILED: "extra", RETRIES: "extra" };
+const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", PENDING: "extra", RUNNING: "extra", SUCCEEDED: "extra", FAILED: "extra", RETRIES: "extra" };
+
+const SHOWN = ["NAMESPACE", "NAME", "PHASE", "PROGRESS", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "ESTIMATED START", "MIN", "RETRIES", "REASON"];
 
 export function jobs() {
   const start = new URLSearchParams(location.hash.split("?")[1] ?? "");
@@ -28,11 +31,10 @@ export function jobs() {
     if (mine !== number) return;
     options(queue, "all queues", data.queues, query.queue);
     options(phase, "all phases", data.phases, query.phase);
-    options(sort, "name", data.headings, query.sort.replace("-", ""));
+    options(sort, "waiting first", data.headings, query.sort.replace("-", ""));
     if (!data.all) return fill(content, nothing(data, ["batchjobs"], "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
     if (!data.total) return fill(content, h("p", { class: "empty" }, `None of ${data.all} jobs matches.`));
-    fill(content, table(data.headings.map(column), data.rows.map((row, place) => row.map((cell, number) =>
-      data.headings[number] === "NAME" ? [jobLink(data.keys[place], cell, data.apis[place]), kind(data.apis[place])] : cell))),
+    fill(content, jobTable(data, SHOWN, column),
       h("div", { class: "tools" },
         h("button", { class: "action", disabled: data.page <= 1, onclick: () => change({ page: data.page - 1 }) }, "Previous"),
         h("span", {}, `page ${data.page} of ${data.pages}, ${data.total} of ${data.all} jobs`),
@@ -40,6 +42,7 @@ export function jobs() {
   }
 
   function column(title) {
+    if (title === "PROGRESS") return { title, kind: KINDS[title] };
     const sorted = query.sort === title ? "ascending" : query.sort === `-${title}` ? "descending" : "none";
     const mark = { ascending: " ▲", descending: " ▼", none: "" }[sorted];
     const head = h("button", { onclick: () => change({ sort: sorted === "ascending" ? `-${title}` : title }) }, title + mark);
@@ -47,6 +50,22 @@ export function jobs() {
   }
 
   return { element, refresh };
+}
+
+// A table of jobs with these columns; PROGRESS is READY and TOTAL as a bar.
+export function jobTable(data, titles, column = (title) => ({ title, kind: KINDS[title] })) {
+  const places = titles.map((title) => data.headings.indexOf(title));
+  const cell = (title, row, number) => {
+    const text = data.rows[row][places[number]];
+    if (title === "NAME") return [jobLink(data.keys[row], text, data.apis[row]), kind(data.apis[row])];
+    if (title === "PHASE") return h("span", { class: `chip phase ${text}` }, text);
+    if (title === "ESTIMATED START" && text.startsWith("unknown: ")) return h("span", { title: text }, "unknown"); // the job's page has the reason
+    if (title !== "PROGRESS") return text;
+    const [succeeded, running, failed, total] = data.progress[row];
+    const parts = [[(succeeded + running + failed) / total, "failed"], [(succeeded + running) / total, "share"], [succeeded / total, "own"]];
+    return [meter(`${succeeded} succeeded, ${running} running, ${failed} failed of ${total} pods`, parts.filter(([part]) => part)), `${succeeded + running}/${total}`];
+  };
+  return h("div", { class: "jobs" }, table(titles.map(column), data.rows.map((_, row) => titles.map((title, number) => cell(title, row, number)))));
 }
 
 // Jobs of volcanopy's own API have no mark.

@@ -1,7 +1,7 @@
 // The nodes of the cluster on a canvas: each a box, filled from below by what each job uses of one resource.
 
 import { style } from "./charts.js";
-import { amount, colour, h, hideTip, percent, say, showTip } from "./dom.js";
+import { amount, distinct, h, hideTip, percent, say, showTip } from "./dom.js";
 
 const GAP = 3;
 const TITLE = 18;
@@ -9,16 +9,38 @@ const BETWEEN = 14;
 const THINNEST = 3;
 const FONT = "12px system-ui, sans-serif";
 const LONGEST_TITLE = 140;
+const NAMED = 56; // the least box with the name of its node
+
+// Colours by name: those used most get the first places, whose hues are far apart, and keep them while the page is open.
+const places = new Map();
+
+export function colourOf(name) {
+  if (!places.has(name)) places.set(name, places.size);
+  return distinct(places.get(name));
+}
+
+// What colours and groups stand for: [name, amount of the resource], the largest first.
+export function owners(data, resource, by) {
+  const place = data.resources.indexOf(resource);
+  const sums = new Map();
+  for (const [, , , , uses] of data.nodes) for (const [job, reserved, amounts] of uses)
+    if (!reserved && amounts[place]) sums.set(ownerOf(data, job, by), (sums.get(ownerOf(data, job, by)) ?? 0) + amounts[place]);
+  return [...sums].sort((first, second) => second[1] - first[1]);
+}
+
+function ownerOf(data, job, by) {
+  return (by === "queue" && data.queues[job]) || data.jobs[job];
+}
 
 // Draws `data` (nodes, jobs, resources). A what-if answer is drawn with `changes`: `planned` and `evicted` map node names to
 // the pods that it places there and evicts from there.
-export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, onNode = () => {}) {
+export function clusterMap(data, resource, { planned = {}, evicted = {}, by = "job" } = {}, onNode = () => {}) {
   const element = h("canvas", { role: "application", tabindex: 0 });
   let boxes = [], focused = -1, smallest, place, isGpu;
 
   element.adopt = ({ view }) => {
     element.view = view;
-    ({ data, resource, planned, evicted, onNode } = view);
+    ({ data, resource, planned, evicted, by, onNode } = view);
     smallest = leastRequests(data);
     place = data.resources.indexOf(resource);
     isGpu = data.gpus.includes(resource);
@@ -38,9 +60,9 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     element.width = Math.round(width * scale);
     element.height = Math.round(height * scale);
     context.scale(scale, scale);
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const fills = data.jobs.map((name) => colour(name, dark));
-    const look = Object.fromEntries(["free", "line", "error", "link", "dim", "text"].map((name) => [name, style(`--${name}`)]));
+    for (const [name] of owners(data, resource, by)) colourOf(name);
+    const fills = data.jobs.map((_, job) => colourOf(ownerOf(data, job, by)));
+    const look = Object.fromEntries(["free", "line", "error", "link", "dim", "text", "card"].map((name) => [name, style(`--${name}`)]));
     context.font = FONT; // the size of a canvas sets it back
     context.fillStyle = look.dim;
     for (const { text, x, y } of titles) context.fillText(text, x, y);
@@ -53,7 +75,8 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     }
   };
 
-  function drawNode(context, { node, x, y, size }, fills, look) {
+  function drawNode(context, box, fills, look) {
+    const { node, x, y, size } = box;
     const [name, , state, allocatable, uses, cards] = node;
     const total = allocatable[place] ?? 0;
     context.fillStyle = look.free;
@@ -70,6 +93,7 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
       }
       if (filled < size && strandedBy(data, node, place, smallest)) dots(context, x, y, size, size - filled, look.dim);
     }
+    if (size >= NAMED) drawName(context, box, total, look);
     const changed = planned[name] || evicted[name];
     context.lineWidth = state || changed ? 2 : 1;
     context.strokeStyle = state ? look.error : changed ? look.link : look.line;
@@ -82,6 +106,18 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     context.moveTo(x + size - 2, y + 2);
     context.lineTo(x + 2, y + size - 2);
     context.stroke();
+  }
+
+  // The end of the node's name above its use in percent, on the colour of a card.
+  function drawName(context, { node: [name, , , , uses], x, y, size }, total, look) {
+    const used = uses.reduce((sum, [, reserved, amounts]) => sum + (reserved ? 0 : amounts[place]), 0);
+    const texts = [ending(name, size - 10, (text) => context.measureText(text).width), total ? percent(used, total) : "none"];
+    texts.forEach((text, line) => {
+      context.fillStyle = look.card;
+      context.fillRect(x + 3, y + 3 + 16 * line, context.measureText(text).width + 5, 15);
+      context.fillStyle = look.text;
+      context.fillText(text, x + 5, y + 15 + 16 * line);
+    });
   }
 
   // The GPUs of a node that no pods share, each with the job that has it.
@@ -180,7 +216,7 @@ export function clusterMap(data, resource, { planned = {}, evicted = {} } = {}, 
     });
     return best;
   };
-  element.adopt({ view: { data, resource, planned, evicted, onNode } });
+  element.adopt({ view: { data, resource, planned, evicted, by, onNode } });
   return element;
 }
 
@@ -265,6 +301,13 @@ function shortened(text, width, length) {
   let kept = text.length - 1;
   while (kept > 1 && length(`${text.slice(0, kept)}…`) > width) kept -= 1;
   return `${text.slice(0, kept)}…`;
+}
+
+// The end of a name, which tells nodes apart.
+function ending(text, width, length) {
+  let begin = 0;
+  while (begin < text.length - 1 && length((begin ? "…" : "") + text.slice(begin)) > width) begin += 1;
+  return (begin ? "…" : "") + text.slice(begin);
 }
 
 function grouped(nodes) {

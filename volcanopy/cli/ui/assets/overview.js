@@ -60,9 +60,9 @@ function tree(data) {
   return [table([{ title: "QUEUE", kind: "name" }, { title: "", kind: "fill" }, { title: "ALLOCATED / FAIR SHARE", kind: "number" }], rows), QUEUE_LEGEND()];
 }
 
-// A link to the jobs of a queue, indented by its depth in the tree.
+// A link to the page of a queue, indented by its depth in the tree.
 export function queueLink(queue, depth) {
-  return h("a", { href: `#/jobs?queue=${encodeURIComponent(queue.name)}`, style: { "padding-left": `${depth * 16}px` } }, queue.name);
+  return h("a", { href: `#/queues/${encodeURIComponent(queue.name)}`, style: { "padding-left": `${depth * 16}px` } }, queue.name);
 }
 
 export const QUEUE_LEGEND = () => legend([["allocated", "var(--own)"], ["borrowed", "var(--borrowed)"], ["fair share", "var(--share)"], ["capability", "var(--text)"]]);

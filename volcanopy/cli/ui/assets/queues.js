@@ -1,6 +1,6 @@
 import { get, theSession } from "./api.js";
-import { clock, legend, timeline } from "./charts.js";
-import { amount, card, distinct, fill, h, nothing, table } from "./dom.js";
+import { clock, legend, style, timeline } from "./charts.js";
+import { amount, card, fill, h, nothing, table } from "./dom.js";
 import { QUEUE_LEGEND, queueBar, queueLink, scaleOf } from "./overview.js";
 
 export function queues() {
@@ -36,7 +36,7 @@ export function queues() {
         rows.length ? table([{ title: "QUEUE", kind: "name" }, { title: chosen.toUpperCase(), kind: "fill" }, ...["ALLOCATED", "FAIR SHARE", "BORROWED", "CAPABILITY", "WAITING"].map((title) => ({ title, kind: "number" })), "STATE"], rows)
           : nothing(data, ["queues"], "no queues"),
         QUEUE_LEGEND()),
-      card("Allocated over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
+      card("Over time", history(period ? kept.data : data.history, leaves, decisions.decisions)));
   }
   return { element, refresh };
 }
@@ -48,25 +48,38 @@ function row(queue, depth, amounts, resource, scale) {
     queue.stopPolicy === "None" ? queue.state : `${queue.state}, ${queue.stopPolicy}`];
 }
 
-// The allocation of the leaf queues that have had any, with their limits while few enough lines are drawn to be told apart.
+// One chart for each leaf queue that has or waits for anything, each with its own scale.
 function history(data, leaves, decisions) {
   const { times, resource } = data;
-  const named = leaves.filter((name) => data.queues[name]?.allocated.some((units) => units));
+  const { named, marks } = { named: leaves.filter((name) => inUse(data.queues[name])), marks: evictionsOf(decisions) };
   if (times.length < 2) return h("p", { class: "empty" }, "recording: the chart appears after a few seconds");
   if (!named.length) return h("p", { class: "empty" }, `no ${resource} was allocated in this time`);
-  const queues = named.map((name, place) => ({ name, fill: distinct(place), ...data.queues[name] }));
-  const points = (values) => values.map((each, place) => [times[place], each]);
-  const lines = queues.length > 6 ? [] : queues.flatMap(({ name, fill: stroke, fairShare, capability }) => [
-    { name: `${name}, fair share`, points: points(fairShare), stroke, dash: [6, 4] },
-    ...(capability.some((each) => each !== null) ? [{ name: `${name}, capability`, points: points(capability), stroke, dash: [2, 4] }] : []),
-  ]);
-  const whole = data.queues.root?.fairShare;
-  if (whole) lines.push({ name: "the whole cluster", points: points(whole), stroke: "gray", dash: [6, 4] });
-  const marks = decisions.filter((each) => each.action === "evicted").map((each) => Date.parse(each.time) / 1000);
-  const areas = { times, series: queues.map(({ name, fill: colour, allocated }) => ({ name, values: allocated, fill: colour })) };
-  return [
-    timeline({ areas, lines, marks, value: (units) => amount(resource, Math.round(units)), time: clock }, `allocated ${resource} of ${named.join(", ")} over time`),
-    legend([...queues.map(({ name, fill: colour }) => [name, colour]), ...(marks.length ? [["eviction", "var(--error)"]] : [])]),
-    h("p", { class: "dim" }, "Stacked areas: allocated. Lines, each from 0: dashed, the fair share of a queue, in grey the whole cluster; dotted, capability. Vertical lines: evictions."),
-  ];
+  return [h("div", { class: "small" }, named.map((name) => h("div", {}, h("h3", {}, queuePageLink(name), h("span", { class: "dim" }, ` ${latest(data, name)}`)), queueChart(data, name, { height: 130, marks })))), chartLegend(marks)];
 }
+
+// The amounts at the end of the chart.
+function latest({ resource, queues }, name) {
+  const { allocated, fairShare, waiting = [] } = queues[name];
+  const parts = [`${amount(resource, allocated.at(-1))} of ${amount(resource, fairShare.at(-1))}`];
+  if (waiting.at(-1)) parts.push(`${amount(resource, waiting.at(-1))} waiting`);
+  return parts.join(", ");
+}
+
+const inUse = (series) => series && [...series.allocated, ...(series.waiting ?? [])].some((units) => units);
+
+export const evictionsOf = (decisions) => decisions.filter((each) => each.action === "evicted").map((each) => Date.parse(each.time) / 1000);
+
+export const queuePageLink = (name) => h("a", { href: `#/queues/${encodeURIComponent(name)}` }, name);
+
+// What is allocated as an area, with what waits on top of it, and the fair share and capability as lines.
+export function queueChart(data, name, { height = 240, marks = [] } = {}) {
+  const { times, resource } = data;
+  const { allocated, fairShare, capability, waiting = [] } = data.queues[name];
+  const points = (values) => values.map((each, place) => [times[place], each]);
+  const lines = [{ name: "fair share", points: points(fairShare), stroke: style("--share"), dash: [6, 4] }];
+  if (capability.some((each) => each !== null)) lines.push({ name: "capability", points: points(capability), stroke: style("--text"), dash: [2, 4] });
+  const areas = { times, series: [{ name: "allocated", values: allocated, fill: style("--own") }, ...(waiting.length ? [{ name: "waiting", values: waiting, fill: style("--borrowed") }] : [])] };
+  return timeline({ areas, lines, marks, value: (units) => amount(resource, Math.round(units)), time: clock }, `${resource} of queue ${name} over time`, height);
+}
+
+export const chartLegend = (marks) => legend([["allocated", "var(--own)"], ["waiting, on top of what is allocated", "var(--borrowed)"], ["fair share", "var(--share)", true], ["capability", "var(--text)", true], ...(marks.length ? [["eviction", "var(--error)"]] : [])]);

@@ -23,7 +23,12 @@ export function whatif() {
   const queue = h("select");
   const weight = h("input", { type: "number", min: 1, placeholder: "unchanged" });
   const capability = h("input", { placeholder: "such as cpu=20,memory=64Gi" });
-  const manifest = h("textarea", { rows: 15, spellcheck: "false", "aria-label": "Manifests", placeholder: "Manifests of jobs, queues or nodes (YAML)" });
+  const pods = h("input", { type: "number", min: 0, max: 10000, value: "0" });
+  const cpu = h("input", { value: "1", size: 6 });
+  const memory = h("input", { value: "1Gi", size: 6 });
+  const gpus = h("input", { type: "number", min: 0, value: "0" });
+  const target = h("select");
+  const manifest = h("textarea", { rows: 10, spellcheck: "false", "aria-label": "Manifests", placeholder: "Manifests of jobs, queues or nodes (YAML)" });
   const ask = h("button", { class: "action main", onclick: run }, "Ask the scheduler");
   const answer = h("div", { "aria-live": "polite" });
   const element = h("div", {}, h("h1", {}, "What if"),
@@ -31,8 +36,10 @@ export function whatif() {
     h("div", { class: "grid halves" },
       card("Nodes", h("div", { class: "tools" }, h("label", {}, "Add nodes like", like), h("label", {}, "Count", count), h("label", {}, "Remove", remove))),
       card("Queue", h("div", { class: "tools" }, h("label", {}, "Queue", queue), h("label", {}, "Weight", weight), h("label", {}, "Capability", capability))),
-      h("section", { class: "card wide", "aria-label": "Submit" }, h("h2", {}, "Submit"), manifest,
-        h("div", { class: "tools" }, h("button", { class: "action", onclick: () => { manifest.value = EXAMPLE; } }, "Example"), ask))),
+      card("New job", h("div", { class: "tools" }, h("label", {}, "Pods that start together", pods), h("label", {}, "CPUs of each", cpu), h("label", {}, "Memory of each", memory), h("label", {}, "GPUs of each", gpus), h("label", {}, "In queue", target))),
+      h("details", { class: "card" }, h("summary", {}, "Manifests"), manifest,
+        h("div", { class: "tools" }, h("button", { class: "action", onclick: () => { manifest.value = EXAMPLE; } }, "Example")))),
+    h("div", { class: "tools ask" }, ask),
     answer);
   let loaded = false;
 
@@ -43,6 +50,8 @@ export function whatif() {
     const names = [];
     const walk = (each) => { names.push(each.name); (each.children ?? []).forEach(walk); };
     queues.tree.queues.forEach(walk);
+    target.replaceChildren(...names.filter((name) => name !== "root").map((name) => h("option", { value: name }, name)));
+    target.value = names.includes("default") ? "default" : target.value;
     queue.replaceChildren(h("option", { value: "" }, "no change"), ...names.filter((name) => name !== "root").map((name) => h("option", { value: name }, name)));
     loaded = true;
   }
@@ -62,8 +71,19 @@ export function whatif() {
     if (changed && !queue.value) throw new Error("queue: choose the queue to change");
     return {
       like: like.value, count: Number(count.value) || 0, remove: remove.value.split(/[\s,]+/).filter(Boolean),
-      queues: changed ? { [queue.value]: fields } : {}, manifest: manifest.value,
+      queues: changed ? { [queue.value]: fields } : {}, manifest: [manifest.value.trim(), newJob()].filter(Boolean).join("\n---\n"),
     };
+  }
+
+  // The manifest of the new job; empty without pods.
+  function newJob() {
+    const replicas = Number(pods.value) || 0;
+    if (!replicas) return "";
+    const requests = { cpu: cpu.value.trim(), memory: memory.value.trim() };
+    const limits = Number(gpus.value) ? { "nvidia.com/gpu": gpus.value } : undefined;
+    const container = { name: "main", image: "new", resources: { requests: { ...requests, ...limits }, limits } };
+    const task = { name: "worker", replicas, template: { spec: { containers: [container] } } };
+    return JSON.stringify({ apiVersion: "batch.volcanopy.io/v1alpha1", kind: "BatchJob", metadata: { name: "new-job" }, spec: { queue: target.value, minAvailable: replicas, tasks: [task] } });
   }
 
   async function run() {
@@ -127,5 +147,6 @@ function shown(result, nodes) {
 
 function details(job) {
   if (job.after === "starts now") return [`on ${job.nodes.join(", ")}`, job.evictions.length ? `, evicts ${job.evictions.join(", ")}` : ""];
-  return job.message;
+  const after = job.blockedBy.map((key, place) => [place ? ", " : ", after ", jobLink(key), " ends"]);
+  return [job.message, job.blockedBy.length ? after : null, job.estimate ? `: ${job.estimate}` : null];
 }
