@@ -179,19 +179,6 @@ class Candidates:
         below, lacking = self._costs.losses.costs(dict.fromkeys(losers, none))
         return (float(below[0]), float(lacking[0]))
 
-    def bound(self, within: Mask, missing: Ints) -> tuple[float, ...]:
-        """Return a lower bound of the first four parts of the cost of freeing these (R,) amounts on these (N,) nodes."""
-        if not (missing > 0).any():
-            return (0.0, -1.0, 0.0, 0.0)
-        table, shapes = self._session.snapshot.tasks, self._session.snapshot.shapes
-        rows = self.rows[within[self._session.ledger.node[self.rows]]]
-        largest = shapes.request.values[:, table.shape[rows]].max(axis=1, initial=0)
-        count = max(
-            -(-int(units) // int(most)) for units, most in zip(missing, largest, strict=True) if units > 0 and most
-        )
-        work = count * float(self._costs.lost_work[rows].min())
-        return (*self.least_cost[:3, rows].min(axis=1).tolist(), work)
-
     def _amounts(self) -> Ints:
         snapshot = self._session.snapshot
         rows = self.rows[~self.is_bound[self.rows]]

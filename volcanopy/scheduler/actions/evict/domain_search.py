@@ -182,10 +182,8 @@ class DomainSearch:
         best: Exchange | None = None
         is_applied = False
         domains = self._domains()
-        self._is_unrestricted = [domain for _, _, domain in domains] == [self._table.top]
-        for bound, position, domain in domains:
-            if best is not None and bound > best.cost[:4]:
-                break
+        self._is_unrestricted = domains == [self._table.top]
+        for position, domain in enumerate(domains):
             self._statement.rollback(mark)
             search = self._search_in(domain)
             is_applied = self._fill(search, domain) and search.finish()
@@ -195,7 +193,7 @@ class DomainSearch:
             else:
                 is_applied = False
         if self._needed_count > 1 and (self._trace.has_evictable if best is None else best.evicted):
-            for domain in [domain for _, _, domain in domains] if best is None else [best.domain]:
+            for domain in domains if best is None else [best.domain]:
                 if self._candidates.are_few(self._shared.domains.nodes(domain)):
                     best, is_applied = self._improved(best, domain, mark), False
         if not is_applied:
@@ -309,21 +307,14 @@ class DomainSearch:
 
     # Domains
 
-    def _domains(self) -> list[tuple[Cost, int, int]]:
-        """Return the hypernodes to try by lower bound of their cost: the bound, the position by lack, the hypernode."""
+    def _domains(self) -> list[int]:
+        """Return the hypernodes to try."""
         groups = self._session.hypernodes.groups(self._job, self._table.top, to_evict=True)
         rows = _flat(groups)
         if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
             rows = np.array([self._table.top], dtype=np.intp)
         least = self._session.snapshot.least_request(self._rows, self._needed_count)
-        domains = self._domains_to_try(rows, least)
-        if len(domains) == 1:
-            return [((), 0, domains[0])]
-        free = self._table.sums(self._free())
-        bound, nodes = self._candidates.bound, self._shared.domains.nodes
-        return sorted(
-            (bound(nodes(domain), least - free[:, domain]), position, domain) for position, domain in enumerate(domains)
-        )
+        return self._domains_to_try(rows, least)
 
     def _domains_to_try(self, domains: Rows, least: Ints) -> list[int]:
         """Return the domains that could have enough with evictions, those that lack least first, at most ``maxDomains``."""

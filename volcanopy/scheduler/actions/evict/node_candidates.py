@@ -28,8 +28,6 @@ class NodeCandidates:
     by_node: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Where those of each node begin and end."""
     heap: list[tuple[Cost, int]] = field(default_factory=list)
-    known: dict[int, tuple[int, Victims | None]] = field(default_factory=dict)
-    """The victims on a node, with the number of changes made before they were computed."""
     kept: set[int] = field(default_factory=set)
     """The jobs on several nodes whose gangs the plugins do not allow to break for such a task."""
 

@@ -64,7 +64,6 @@ class VictimSearch:
         self._excluded_jobs: set[int] = set()
         self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(session)})
         self._bundle_of: dict[int, Bundle] = {}
-        self._changes = 0
         self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []
         """The placed tasks, each with its node."""
@@ -224,17 +223,17 @@ class VictimSearch:
         while heap:
             _, node = heapq.heappop(heap)
             mark, before = self._statement.checkpoint(), len(self._statement.evicted)
-            cost = self._evict_cheapest_on(task, node, state, candidates)
+            victims = self._try(task, node, state, candidates)
+            cost = None if victims is None else victims[0]
             if cost is None or (heap and cost > heap[0][0]):
                 self._statement.rollback(mark)
                 if cost is not None:
                     heapq.heappush(heap, (cost, node))
                 continue
-            victims = self.victims[before:]
-            changed = {node, *self._session.ledger.node[victims].tolist()}
+            rows = self.victims[before:]
+            changed = {node, *self._session.ledger.node[rows].tolist()}
             self._pipeline(task, node)
-            job = self._counter.returning_job(self._statement, [task], victims)
-            self._changes += 1
+            job = self._counter.returning_job(self._statement, [task], rows)
             if job is not None:
                 self._trace.is_preempted_back = True
                 self._excluded_jobs.add(job)
@@ -255,18 +254,6 @@ class VictimSearch:
         rows = rows[self._session.ledger.evictable(rows)]
         if len(rows):
             heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
-
-    def _evict_cheapest_on(
-        self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates
-    ) -> Cost | None:
-        """Evict the cheapest victims that allow the task on the node; return their cost, None if there are none."""
-        known = candidates.known.get(node)
-        if known is None or known[0] != self._changes:
-            candidates.known[node] = known = (self._changes, self._try(task, node, state, candidates))
-        elif known[1] is not None:
-            for bundle in known[1][1]:
-                self._evict(bundle)
-        return None if known[1] is None else known[1][0]
 
     def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
         """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
