@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from bench.scheduler import MOMENT, pod, timed, world
 from volcanopy.api import core
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
@@ -92,7 +91,7 @@ def family(
 
 def run() -> dict[str, float]:
     """All families."""
-    sharing = parse(SHARING, builtin())
+    sharing = parse(SHARING, notation.all_policies())
     families = {
         "anti_affinity": family(lambda size: gangs(size, required), lambda size: 5 * size, None),
         "spreading": family(lambda size: gangs(size, spread), lambda size: 5 * size, None),

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
+from volcanopy.testing.notation import all_policies
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 TRACES = ("default", "multigpu50", "gpushare100", "cpu250", "gpuspec33")
@@ -211,7 +212,7 @@ def measure(nodes: Sequence[NodeShape], pods: Sequence[PodShape], seed: int, con
     """One run of one configuration."""
     gpus = sum(node.gpus for node in nodes)
     order = arrivals(pods, gpus, seed)
-    plan, seconds = place(nodes, order, parse(CONFIGURATIONS.get(configuration, configuration), builtin()))
+    plan, seconds = place(nodes, order, parse(CONFIGURATIONS.get(configuration, configuration), all_policies()))
     placed = {bind.pod for bind in plan.of(Bind)}
     total = sum(shape.total for number, shape in enumerate(order) if f"bench/pod-{number:06}" in placed)
     return Result(100 * total / (gpus * WHOLE), 1e6 * seconds / len(order))

@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from volcanopy.api.attribute_docstrings import attribute_docstrings
-from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
-from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
+from volcanopy.devices.deviceshare import DeviceShare
+from volcanopy.devices.gpus.device_names import DeviceNames
+from volcanopy.devices.npus import npu_kinds
 from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.scheduler.policy.hook_table import SWITCHES
@@ -109,7 +110,7 @@ def page() -> str:
     )
     parts.append("| of | key | why it has no effect |\n|---|---|---|")
     tables = {**keys_without_effect.ACTION_ARGUMENTS, **keys_without_effect.PLUGIN_ARGUMENTS}
-    tables["deviceshare.vnpus"] = keys_without_effect.NPU_KEYS
+    tables["deviceshare.vnpus"] = npu_kinds.KEYS_WITHOUT_EFFECT
     for name, reasons in [
         ("every plugin", keys_without_effect.SWITCHES),
         *((f"`{name}`", tables[name]) for name in tables),

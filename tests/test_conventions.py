@@ -47,6 +47,7 @@ VIOLATIONS = {
     "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
     "traces": ("volcanopy.services.controllers.jobs", "opentelemetry"),
     "start of the scheduler": ("volcanopy.services.scheduler.writers.applier", "volcanopy.whatif.engine"),
+    "devices of vendors": ("volcanopy.scheduler.nodes.assignments", "volcanopy.devices.deviceshare"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.engine.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),
     "plugins": ("volcanopy.scheduler.policies.order.drf", "volcanopy.scheduler.policies.order.gang"),

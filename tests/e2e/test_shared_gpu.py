@@ -5,10 +5,10 @@ from collections import Counter
 from tests.e2e.world import EXAMPLES, JOBS, PODS, World, example, phase_of
 from volcanopy.api import names
 from volcanopy.cli.manifests import read
+from volcanopy.devices.gpus import gpu_annotations
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.simulated.nodes import copy_of
-from volcanopy.scheduler.nodes.gpus import gpu_annotations
 from volcanopy.services.process.settings import SchedulerSettings
 
 FOLDER = EXAMPLES / "20-shared-gpu"

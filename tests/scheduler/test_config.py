@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from volcanopy.api.config_file import ConfigError
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policies.nodes.binpack import BinpackArguments
 from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.testing.notation import all_policies
 
 VOLCANO = """
 actions: "enqueue, allocate, backfill"
@@ -48,7 +48,7 @@ configurations:
 
 
 def test_a_volcano_configuration_is_accepted_as_it_is() -> None:
-    config = parse(VOLCANO, builtin())
+    config = parse(VOLCANO, all_policies())
     assert config.actions == ("enqueue", "allocate", "backfill")
     assert [[plugin.name for plugin in tier] for tier in config.tiers] == [
         ["priority", "gang", "conformance"],
@@ -63,7 +63,7 @@ def test_a_volcano_configuration_is_accepted_as_it_is() -> None:
 
 
 def test_the_default_is_that_of_the_chart() -> None:
-    assert default(builtin()) == parse(DEFAULT, builtin())
+    assert default(all_policies()) == parse(DEFAULT, all_policies())
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_the_default_is_that_of_the_chart() -> None:
 )
 def test_an_invalid_configuration_is_rejected_with_key_and_suggestion(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as error:
-        parse(text, builtin())
+        parse(text, all_policies())
     assert str(error.value) == sentence
 
 
 def test_a_file_that_is_no_yaml_is_rejected_in_one_line() -> None:
     with pytest.raises(ConfigError) as error:
-        parse("actions: allocate\ntiers: }", builtin())
+        parse("actions: allocate\ntiers: }", all_policies())
     assert str(error.value) == "line 2: invalid YAML: did not find expected node content"
 
 
@@ -140,13 +140,13 @@ SWITCHES = """
 @pytest.mark.parametrize("switch", SWITCHES.split())
 def test_every_switch_of_volcano_is_known(switch: str) -> None:
     text = f"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    {switch}: "
-    assert parse(text + "true", builtin()).tiers[0][0].off == frozenset()
-    assert parse(text + "false", builtin()).tiers[0][0].off <= {switch}
+    assert parse(text + "true", all_policies()).tiers[0][0].off == frozenset()
+    assert parse(text + "false", all_policies()).tiers[0][0].off <= {switch}
 
 
 def with_arguments(plugin: str, of_plugin: str, action: str, of_action: str) -> SchedulerConfig:
     text = f"actions: {action}\ntiers:\n- plugins:\n  - {{name: {plugin}, arguments: {{{of_plugin}}}}}\n"
-    return parse(text + f"configurations:\n- {{name: {action}, arguments: {{{of_action}}}}}", builtin())
+    return parse(text + f"configurations:\n- {{name: {action}, arguments: {{{of_action}}}}}", all_policies())
 
 
 @pytest.mark.parametrize("value", ["true", "[1, 2]"])
@@ -167,7 +167,7 @@ def test_an_argument_without_effect_is_named_in_a_warning_and_changes_nothing(va
 def test_a_switch_without_effect_is_named_in_a_warning(switch: str) -> None:
     text = f"actions: allocate\ntiers:\n- plugins:\n  - name: drf\n  - name: gang\n    {switch}: false"
     reason = keys_without_effect.SWITCHES[switch]
-    assert parse(text, builtin()).warnings == (f"tiers[0].plugins[1].{switch} (gang): has no effect: {reason}",)
+    assert parse(text, all_policies()).warnings == (f"tiers[0].plugins[1].{switch} (gang): has no effect: {reason}",)
 
 
 def config_map(**data: str) -> str:
@@ -177,7 +177,7 @@ def config_map(**data: str) -> str:
 
 
 def test_a_config_map_with_one_key_is_read_as_the_content_of_the_key() -> None:
-    assert parse(config_map(**{"volcano-scheduler.conf": VOLCANO}), builtin()) == parse(VOLCANO, builtin())
+    assert parse(config_map(**{"volcano-scheduler.conf": VOLCANO}), all_policies()) == parse(VOLCANO, all_policies())
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,6 @@ def test_a_config_map_with_one_key_is_read_as_the_content_of_the_key() -> None:
 )
 def test_a_config_map_with_another_number_of_keys_is_rejected(data: dict[str, str], found: str) -> None:
     with pytest.raises(ConfigError) as error:
-        parse(config_map(**data), builtin())
+        parse(config_map(**data), all_policies())
     expected = f"must be a configuration, is a ConfigMap with {found}: write the value of one key to a file"
     assert str(error.value) == expected

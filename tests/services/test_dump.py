@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from volcanopy.cli.plan import plan as replayed
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -67,7 +67,7 @@ def parsed_state(
 def again(folder: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> tuple[list[Any], list[Any]]:
     """The effects of the plan, and those of the plan for the dump of its world."""
     (folder / "conf").write_text(CONFIG)
-    made = schedule(snapshot, parse(CONFIG, builtin()))
+    made = schedule(snapshot, parse(CONFIG, notation.all_policies()))
     world = dump(folder, snapshot, made, [])
     capsys.readouterr()
     replayed([str(world)], folder / "conf", None, as_json=True)
@@ -131,7 +131,7 @@ def test_an_anonymous_dump_gives_the_same_plan_for_pseudonyms(
     capsys.readouterr()
     replayed([str(file)], tmp_path / "conf", None, as_json=True)
     printed = effects(json.loads(capsys.readouterr().out))
-    expected = effects(document(schedule(snapshot, parse(CONFIG, builtin()))))
+    expected = effects(document(schedule(snapshot, parse(CONFIG, notation.all_policies()))))
     assert printed == json.loads(json.dumps(expected, default=str), object_hook=lambda each: renamed(each, pseudonyms))
 
 
@@ -179,7 +179,7 @@ def bare(text: str) -> Sequence[str]:
 def test_gpu_cards_of_assumed_binds_are_in_the_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     room = "volcano.sh/gpu-memory=20 volcano.sh/gpu-number=2"
     state = parsed_state(f"node n1 cpu=8 {room}\njob a: 1 x cpu=1 volcano.sh/gpu-memory=6")
-    state.assume(schedule(state.snapshot(NOW), parse(CONFIG, builtin())))
+    state.assume(schedule(state.snapshot(NOW), parse(CONFIG, notation.all_policies())))
     for obj in notation.world("job b: 1 x cpu=1 volcano.sh/gpu-memory=6"):
         state.upsert(obj)
     first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)
@@ -192,7 +192,7 @@ def test_evicted_pods_are_marked_in_the_dump(tmp_path: Path, capsys: pytest.Capt
     state = parsed_state(
         "class high value=9\nnode n1 cpu=2\njob old min=1: 2 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1"
     )
-    plan = schedule(state.snapshot(NOW), parse(CONFIG, builtin()))
+    plan = schedule(state.snapshot(NOW), parse(CONFIG, notation.all_policies()))
     assert len(plan.of(Evict)) == 1
     state.assume(plan)
     first, second = again(tmp_path, state.snapshot(NOW, "s1"), capsys)

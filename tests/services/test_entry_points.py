@@ -38,7 +38,17 @@ def install(
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-OPTIONAL = {"datalocality", "demand", "energy", "interference", "loadvariation", "primetime", "targetload", "telemetry"}
+OPTIONAL = {
+    "datalocality",
+    "demand",
+    "deviceshare",
+    "energy",
+    "interference",
+    "loadvariation",
+    "primetime",
+    "targetload",
+    "telemetry",
+}
 
 
 def test_without_packages_of_others_only_the_plugins_of_volcanopy_exist() -> None:

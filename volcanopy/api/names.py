@@ -69,7 +69,7 @@ PREEMPTOR = "volcanopy.io/preemptor"
 """``namespace/name`` of the job for which the scheduler evicts the pod, set with its condition ``DisruptionTarget``."""
 
 # Names that Volcano's and NVIDIA's device plugins read and write, the defaults of the table in
-# volcanopy.scheduler.nodes.gpus.device_names. On bound pods: annotations with the devices allocated to them.
+# volcanopy.devices.gpus.device_names. On bound pods: annotations with the devices allocated to them.
 GPU_INDEX = "volcano.sh/gpu-index"
 PREDICATE_TIME = "volcano.sh/predicate-time"
 VGPU_NODE = "volcano.sh/vgpu-node"

@@ -24,8 +24,8 @@ from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.manifests import read
 from volcanopy.client.errors import CommandError
+from volcanopy.devices.gpus.device_names import DeviceNames
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
-from volcanopy.scheduler.nodes.gpus.device_names import DeviceNames
 
 _DOMAIN = "volcano.sh"
 _OUR_DOMAIN = "volcanopy.io"

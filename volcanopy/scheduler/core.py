@@ -18,7 +18,6 @@ from volcanopy.scheduler.model.extender_port import Extender as ExtenderPort
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policies.nodes.binpack import Binpack
-from volcanopy.scheduler.policies.nodes.deviceshare import DeviceShare
 from volcanopy.scheduler.policies.nodes.extender import Extender
 from volcanopy.scheduler.policies.nodes.fragmentation import Fragmentation
 from volcanopy.scheduler.policies.nodes.nodegroup import NodeGroup
@@ -65,7 +64,6 @@ _JOBS = (
 _QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (
     Binpack,
-    DeviceShare,
     Fragmentation,
     NodeGroup,
     NodeOrder,

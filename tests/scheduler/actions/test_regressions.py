@@ -3,13 +3,12 @@
 from random import Random
 
 from tests.scheduler.properties import order_independence, stability
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, snapshot, world
+from volcanopy.testing.notation import all_policies, config, decide, snapshot, world
 from volcanopy.testing.random_worlds import Case
 
 
@@ -96,7 +95,7 @@ def test_the_guarantee_of_a_parent_queue_is_not_reclaimed() -> None:
         actions: "reclaim"
         tiers: [{plugins: [{name: gang}, {name: capacity, enableHierarchy: true}]}]
         """
-    chosen = parse(document, builtin())
+    chosen = parse(document, all_policies())
     assert decide(text.format("a queue=o"), chosen).of(Evict) == []
     assert len(decide(text.format("a queue=p2"), chosen).of(Evict)) == 1
 
@@ -118,7 +117,7 @@ def test_nominations_of_a_gang_are_bound_with_the_rest() -> None:
         actions: "allocate"
         tiers: [{plugins: [{name: sla, arguments: {sla-waiting-time: 1m}}]}, {plugins: [{name: gang}]}]
         """
-    assert {str(bind) for bind in decide(text, parse(document, builtin())).of(Bind)} == {
+    assert {str(bind) for bind in decide(text, parse(document, all_policies())).of(Bind)} == {
         "bind j-1 -> n9",
         "bind j-0 -> n0",
     }
@@ -126,7 +125,7 @@ def test_nominations_of_a_gang_are_bound_with_the_rest() -> None:
 
 def is_stable(text: str, document: str, cycles: int = 5) -> bool:
     """Whether plans are empty after so many cycles, with victims created again."""
-    simulation = Simulation(world(text), parse(document, builtin()), replaced=True)
+    simulation = Simulation(world(text), parse(document, all_policies()), replaced=True)
     for _ in range(cycles):
         simulation.cycle()
         simulation.end_terminating()
@@ -169,7 +168,7 @@ def test_a_gang_gets_the_minima_of_its_tasks_before_its_other_pods() -> None:
         - plugins: [{name: gang}, {name: priority}]
         - plugins: [{name: proportion}, {name: predicates}]
         """
-    made = decide(text, parse(document, builtin()))
+    made = decide(text, parse(document, all_policies()))
     assert {"default/j0-0", "default/j0-1"} <= {effect.pod for effect in made.of(Bind) if effect.group == "default/j0"}
 
 
@@ -183,7 +182,7 @@ def test_a_preemptor_is_not_evicted_by_the_next_action() -> None:
         job j4: 1 x cpu=3 on=n0, 1 x cpu=3
         """
     document = 'actions: "preempt, gangreclaim"\ntiers: [{plugins: [{name: conformance}, {name: gang}]}]'
-    chosen = parse(document, builtin())
+    chosen = parse(document, all_policies())
     assert violations(snapshot(text), decide(text, chosen), enforced_invariants(chosen)) == []
 
 
@@ -252,5 +251,5 @@ def test_a_queue_at_its_share_in_a_full_cluster_reports_the_nodes() -> None:
         - plugins: [{"name": "predicates"}, {"name": "tdm", "arguments": {"tdm.revocable-zone.rz": "08:00-20:00", "tdm.evict.period": "1m"}}, {"name": "gang"}, {"name": "rescheduling", "enableJobStarving": false, "arguments": {"interval": "5m"}}]
         - plugins: [{"name": "nodeorder"}, {"name": "proportion", "enabledAllocatable": false}, {"name": "binpack", "enabledAllocatable": false, "arguments": {"binpack.cpu": 4}}, {"name": "deviceshare", "enablePreemptable": false}, {"name": "drf"}]
         """
-    (explain,) = decide(text, parse(document, builtin())).of(Explain)
+    (explain,) = decide(text, parse(document, all_policies())).of(Explain)
     assert explain.message.startswith("0/1 nodes are available: 1 Insufficient cpu")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.scheduler.reference import cards as reference_cards
 from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
-from volcanopy.scheduler.nodes.gpus import gpu_annotations
-from volcanopy.scheduler.nodes.gpus.card_selection import (
+from volcanopy.devices.gpus import gpu_annotations
+from volcanopy.devices.gpus.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import names
+from volcanopy.devices import device_kind
+from volcanopy.devices.gpus import gpu_annotations, shared_gpus
+from volcanopy.devices.gpus.card_selection import Card
+from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.nodes.gpus import gpu_annotations
-from volcanopy.scheduler.nodes.gpus.card_selection import Card
-from volcanopy.scheduler.policies.nodes import deviceshare
 from volcanopy.testing.notation import NOW, world
 
 MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER
@@ -68,7 +69,7 @@ def test_memory_of_two_cards_does_not_add_up() -> None:
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job a: 1 x cpu=1 {MEMORY}=12
     """
-    assert Scene(seen(text), by("memory")).rejected("a-0") == {"n1": deviceshare.UNFIT}
+    assert Scene(seen(text), by("memory")).rejected("a-0") == {"n1": SharedGpus.unfit}
     text = f"""
         node n1 cpu=8 {MEMORY}=20 {NUMBER}=2
         job old: 2 x cpu=1 on=n1 {MEMORY}=5 note.{names.GPU_INDEX}=0
@@ -78,7 +79,7 @@ def test_memory_of_two_cards_does_not_add_up() -> None:
     """
     scene = Scene(seen(text), by("memory"))
     assert scene.rejected("a-0") == {}
-    assert scene.rejected("b-0") == {"n1": deviceshare.BUSY}
+    assert scene.rejected("b-0") == {"n1": SharedGpus.busy}
 
 
 def test_the_cards_of_running_pods_are_read_from_their_annotations() -> None:
@@ -100,7 +101,7 @@ def test_an_unhealthy_card_is_not_assigned() -> None:
 
 def test_a_node_without_cards_is_infeasible() -> None:
     scene = Scene(seen(f"node n1 cpu=8\njob a: 1 x cpu=1 {MEMORY}=8"), by("memory"))
-    assert scene.rejected("a-0") == {"n1": deviceshare.NO_CARDS}
+    assert scene.rejected("a-0") == {"n1": shared_gpus.NO_CARDS}
 
 
 def test_pods_without_card_requests_are_not_filtered() -> None:
@@ -249,11 +250,11 @@ def test_unhealthy_unknown_and_unreadable_cards_are_not_assigned() -> None:
         job a: 1 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
     """
     assert Scene(seen(text), by("vgpu")).rejected("a-0") == {
-        "n1": deviceshare.UNFIT,
-        "n2": deviceshare.UNDIVIDED,
-        "n5": deviceshare.OTHER_MODE,
-        "n3": deviceshare.UNREADABLE.format(names.VGPU_REGISTER),
-        "n4": deviceshare.NO_CARDS,
+        "n1": SharedGpus.unfit,
+        "n2": shared_gpus.UNDIVIDED,
+        "n5": shared_gpus.OTHER_MODE,
+        "n3": device_kind.UNREADABLE.format(names.VGPU_REGISTER),
+        "n4": shared_gpus.NO_CARDS,
     }
 
 

@@ -9,18 +9,18 @@ import pytest
 from bench import growth, quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
-from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.devices.gpus import card_usage
+from volcanopy.devices.gpus.card_selection import choose
+from volcanopy.devices.gpus.card_usage import SessionCards
+from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import TasksView
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
-from volcanopy.scheduler.nodes.gpus import card_usage
-from volcanopy.scheduler.nodes.gpus.card_selection import choose
-from volcanopy.scheduler.nodes.gpus.card_usage import SessionCards
-from volcanopy.scheduler.nodes.gpus.pod_mix import Mix, PodClass, gpu_resources
+from volcanopy.scheduler.nodes.devices.pod_mix import Mix, PodClass, gpu_resources
 from volcanopy.scheduler.policy.config import DEFAULT, default, parse
 from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import NOW
+from volcanopy.testing.notation import NOW, all_policies
 
 ALONE: dict[str, dict[str, object]] = {"gang": {}, "predicates": {}, "fragmentation": {}}
 SHARED: dict[str, dict[str, object]] = {
@@ -137,7 +137,7 @@ def test_the_card_is_chosen_on_which_most_stays_usable() -> None:
 def test_the_pods_of_one_cycle_are_placed_as_in_a_cycle_for_each() -> None:
     """This is what the measure of bench relies on. Pods that have not arrived are gated, so that the mix is the same."""
     nodes, pods = quality_gpu.generated_nodes(4, 3), quality_gpu.generated_pods(40, 3)
-    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], builtin())
+    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], all_policies())
     together, _ = quality_gpu.place(nodes, pods, config)
     expected = {
         bind.pod: (bind.node, dict(bind.annotations)[names.VGPU_IDS]) for bind in together.of(Bind) if bind.annotations
@@ -164,7 +164,7 @@ def test_choices_of_cards_that_are_kept_by_the_state_of_a_node_are_those_that_ar
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes, pods = quality_gpu.generated_nodes(6, seed), quality_gpu.generated_pods(60, seed)
-    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], builtin())
+    config = parse(quality_gpu.CONFIGURATIONS["fragmentation"], all_policies())
     kept, _ = quality_gpu.place(nodes, pods, config)
     monkeypatch.setattr(SessionCards, "state", lambda *_: object())
     computed, _ = quality_gpu.place(nodes, pods, config)
@@ -179,7 +179,7 @@ def test_the_cards_of_equal_pods_are_chosen_once_for_each_state_of_a_node(monkey
         return choose(*arguments)
 
     monkeypatch.setattr(card_usage, "choose", counted)
-    plan = schedule(growth.shared_gpus(200), parse(growth.SHARING, builtin()))
+    plan = schedule(growth.shared_gpus(200), parse(growth.SHARING, all_policies()))
     assert len(plan.of(Bind)) == 200
     assert len(calls) < 250
 
@@ -241,8 +241,8 @@ def test_clusters_without_gpus_are_scheduled_as_without_the_plugin(seed: int) ->
     if "gpu=" in text:
         text = text.replace("gpu=", "other.example/unit=")
     snapshot = seen(text, now=NOW)
-    without = parse(DEFAULT.replace("  - name: fragmentation\n", ""), builtin())
-    assert str(schedule(snapshot, default(builtin()))) == str(schedule(snapshot, without))
+    without = parse(DEFAULT.replace("  - name: fragmentation\n", ""), all_policies())
+    assert str(schedule(snapshot, default(all_policies()))) == str(schedule(snapshot, without))
 
 
 def test_other_scores_by_amounts_count_again_if_the_plugin_is_told_so() -> None:

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import core, names
+from volcanopy.devices import device_kind
+from volcanopy.devices.npus import hami_npus, npu_kinds
+from volcanopy.devices.npus.hami_npus import HamiNpus
+from volcanopy.devices.npus.npu_kinds import DEFAULT
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.nodes.npus import hami_npus, npu_kinds
-from volcanopy.scheduler.nodes.npus.npu_kinds import DEFAULT
-from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.testing.notation import NOW, world
 
 NPU = "huawei.com/Ascend310P"
@@ -115,11 +116,11 @@ def test_cards_that_run_out_of_memory_or_parts_are_not_used() -> None:
     scene = Scene(seen(text), {"deviceshare": shared()["deviceshare"]})
     always = {
         "n3": hami_npus.NO_NPUS,
-        "n4": hami_npus.UNFIT,
-        "n5": hami_npus.UNREADABLE.format("hami.io/node-register-Ascend310P"),
+        "n4": HamiNpus.unfit,
+        "n5": device_kind.UNREADABLE.format("hami.io/node-register-Ascend310P"),
     }
-    assert scene.rejected("a-0") == {"n1": hami_npus.BUSY, "n2": hami_npus.BUSY} | always
-    assert scene.rejected("b-0") == {"n1": hami_npus.UNFIT, "n2": hami_npus.UNFIT} | always
+    assert scene.rejected("a-0") == {"n1": HamiNpus.busy, "n2": HamiNpus.busy} | always
+    assert scene.rejected("b-0") == {"n1": HamiNpus.unfit, "n2": HamiNpus.unfit} | always
     assert scene.rejected("c-0") == dict.fromkeys(["n1", "n2", "n3", "n4", "n5"], hami_npus.PARTS_OF_SEVERAL)
 
 
@@ -136,7 +137,7 @@ def test_a_pod_whose_cards_are_divided_by_software_gets_the_memory_and_cores_tha
     assert bind.annotations["huawei.com/Ascend310P"] == '[{"UUID":"dev-0","memory":4096,"core":60}]'
     scene = Scene(seen(text), shared())
     scene.place("a-0", "n1")
-    assert scene.rejected("b-0") == {"n1": hami_npus.BUSY, "n2": hami_npus.BY_TEMPLATE}
+    assert scene.rejected("b-0") == {"n1": HamiNpus.busy, "n2": hami_npus.BY_TEMPLATE}
 
 
 def test_all_cores_of_a_card_divided_by_software_are_exclusive() -> None:
@@ -249,6 +250,6 @@ def test_a_card_freed_by_eviction_is_nominated_until_it_is_free() -> None:
 
 def test_keys_that_the_device_plugin_reads_change_nothing() -> None:
     (kind,) = npu_kinds.DEFAULT.model_dump(by_alias=True)["configs"]
-    more = dict.fromkeys(keys_without_effect.NPU_KEYS, 1)
+    more = dict.fromkeys(npu_kinds.KEYS_WITHOUT_EFFECT, 1)
     templates = [{**template, **more} for template in kind["templates"]]
     assert npu_kinds.NpuKinds.model_validate([{**kind, **more, "templates": templates}]) == npu_kinds.DEFAULT

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
+from volcanopy.devices.gpus import gpu_annotations, shared_gpus
+from volcanopy.devices.gpus.instances import UNKNOWN, Instance, instance_table
+from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.model.plan import Bind, Plan
-from volcanopy.scheduler.nodes.gpus import gpu_annotations
-from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN, Instance, instance_table
-from volcanopy.scheduler.policies.nodes import deviceshare
 
 ROOM = f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=400000 {names.VGPU_CORES}=1000"
 A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"
@@ -62,7 +62,7 @@ def test_a_card_in_use_keeps_its_group_and_gives_the_smallest_free_instance_of_i
         job large: 1 x {asks(20000)}
     """
     scene = Scene(seen(text), by())
-    assert scene.rejected("large-0") == {"n1": deviceshare.BUSY}
+    assert scene.rejected("large-0") == {"n1": SharedGpus.busy}
     assert written(made(seen(text), by())) == {
         "small-0": "GPU-a[group2-3],NVIDIA,4000,0:",
         "small-1": "GPU-a[group2-1],NVIDIA,4000,0:",
@@ -104,7 +104,7 @@ def test_an_instance_counts_with_all_of_its_memory() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "rejected"),
-    [("mig", {"n2": deviceshare.OTHER_MODE}), ("hami-core", {"n1": deviceshare.OTHER_MODE}), ("", {})],
+    [("mig", {"n2": shared_gpus.OTHER_MODE}), ("hami-core", {"n1": shared_gpus.OTHER_MODE}), ("", {})],
 )
 def test_a_pod_can_select_the_mode_of_its_cards(mode: str, rejected: dict[str, str]) -> None:
     text = f"""
@@ -117,7 +117,7 @@ def test_a_pod_can_select_the_mode_of_its_cards(mode: str, rejected: dict[str, s
 
 def test_no_instance_is_as_large_as_the_request() -> None:
     text = f"node n1 cpu=8 {mig('GPU-a')}\njob a: 1 x {asks(40961)}"
-    assert Scene(seen(text), by()).rejected("a-0") == {"n1": deviceshare.UNFIT}
+    assert Scene(seen(text), by()).rejected("a-0") == {"n1": SharedGpus.unfit}
 
 
 @pytest.mark.parametrize("ids", ["GPU-a", "GPU-a[group9-0]", "GPU-a[group1-7]"])
@@ -128,7 +128,7 @@ def test_a_card_with_an_instance_that_no_group_has_takes_no_other_pod_until_it_i
         job old: 1 x {on("n1", ids)}
         job a: 1 x {asks(1000)}
     """
-    assert Scene(seen(text), by()).rejected("a-0") == {"n1": deviceshare.BUSY}
+    assert Scene(seen(text), by()).rejected("a-0") == {"n1": SharedGpus.busy}
 
 
 def test_geometries_and_the_unit_of_memory_can_be_set() -> None:

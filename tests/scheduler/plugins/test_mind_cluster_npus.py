@@ -7,10 +7,10 @@ import pytest
 
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import core
+from volcanopy.devices.npus import mind_cluster_npus
+from volcanopy.devices.npus.chip_templates import TEMPLATES, ChipPart
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind, Plan
-from volcanopy.scheduler.nodes.npus import mind_cluster_npus
-from volcanopy.scheduler.nodes.npus.chip_templates import TEMPLATES, ChipPart
 from volcanopy.testing.notation import NOW, world
 
 CORES = "huawei.com/npu-core"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.scheduler.nodes.gpus.card_selection import ALL_CORES, CardOrder, CardRequest
+from volcanopy.devices.gpus.card_selection import ALL_CORES, CardOrder, CardRequest
 
 
 @dataclass

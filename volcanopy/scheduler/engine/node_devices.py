@@ -1,53 +1,13 @@
 """The configured policies that assign devices and volumes to pods: the engine asks each of them directly."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
-from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.ledger.gpu_cards import GpuCards
 from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment
 
 T = TypeVar("T")
-
-
-class CardSharing(ABC):
-    """Assigns GPU cards to pods."""
-
-    @abstractmethod
-    def gpu_cards(self) -> GpuCards | None:
-        """The GPU cards of all nodes."""
-
-    @abstractmethod
-    def bind_locks(self, task: TaskView) -> tuple[str, ...]:
-        """Annotations by which a node is locked while the pod is bound to it; its device plugin removes them."""
-
-
-class CardRanking(ABC):
-    """Decides which GPU cards are used first."""
-
-    @abstractmethod
-    def packs_resources(self) -> bool:
-        """Whether it decides which resources of nodes are filled first: other scores by amounts do not count."""
-
-    @abstractmethod
-    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
-        """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
-
-    @abstractmethod
-    def node_state(self, node: int) -> Hashable:
-        """What ``card_order`` depends on besides the task and the use of the node's cards: equal for nodes with equal answers."""
-
-
-class ClaimAssignment(ABC):
-    """Assigns volumes and devices to the claims of pods."""
-
-    @abstractmethod
-    def bind_claims(self, task: TaskView) -> Claims | None:
-        """What must be allocated to the claims of the pod on volumes and devices before it is bound to its node."""
 
 
 @dataclass(frozen=True)

@@ -46,16 +46,6 @@ PLUGIN_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 """By plugin."""
 
-NPU_KEYS: Mapping[str, str] = {
-    "chipName": "the device plugin reads it",
-    "aiCore": "the device plugin reads it",
-    "aiCPU": "the device plugin reads it",
-    "memoryFactor": "the device plugin reads it",
-    "runtimeClassName": "HAMi's webhook reads it",
-    "overwriteEnv": "HAMi's webhook reads it",
-}
-"""In entries of ``deviceshare.vnpus`` and their templates; without a warning, since the list is that of the device plugin."""
-
 
 def effective(given: Mapping[str, object], ignored: Mapping[str, str]) -> dict[str, object]:
     """Return the keys that have an effect."""

@@ -1,11 +1,14 @@
 """The roles that a policy can have: each is a base class with the methods that several policies answer."""
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.policy.plugin import Key, NodeRejection, Rejection, Vote, hook
@@ -163,8 +166,44 @@ class Nodes:
         raise NotImplementedError
 
 
+class CardSharing(ABC):
+    """Assigns GPU cards to pods."""
+
+    @abstractmethod
+    def gpu_cards(self) -> GpuCards | None:
+        """The GPU cards of all nodes."""
+
+    @abstractmethod
+    def bind_locks(self, task: TaskView) -> tuple[str, ...]:
+        """Annotations by which a node is locked while the pod is bound to it; its device plugin removes them."""
+
+
+class CardRanking(ABC):
+    """Decides which GPU cards are used first."""
+
+    @abstractmethod
+    def packs_resources(self) -> bool:
+        """Whether it decides which resources of nodes are filled first: other scores by amounts do not count."""
+
+    @abstractmethod
+    def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
+        """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
+
+    @abstractmethod
+    def node_state(self, node: int) -> Hashable:
+        """What ``card_order`` depends on besides the task and the use of the node's cards: equal for nodes with equal answers."""
+
+
+class ClaimAssignment(ABC):
+    """Assigns volumes and devices to the claims of pods."""
+
+    @abstractmethod
+    def bind_claims(self, task: TaskView) -> Claims | None:
+        """What must be allocated to the claims of the pod on volumes and devices before it is bound to its node."""
+
+
 ROLES: tuple[type, ...] = (Order, Gate, Quota, Victims, Nodes)
-"""All roles."""
+"""The roles with hooks, which several policies may answer; the engine asks the first policy of each other role directly."""
 
 
 def is_asked(plugin: Any, moment: Moment, off: frozenset[str]) -> bool:

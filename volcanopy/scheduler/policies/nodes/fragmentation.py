@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.scheduler.engine.node_devices import CardRanking
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
@@ -21,7 +20,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
-from volcanopy.scheduler.nodes.gpus.pod_mix import (
+from volcanopy.scheduler.nodes.devices.pod_mix import (
     GPUS,
     MIG,
     CardKind,
@@ -33,7 +32,7 @@ from volcanopy.scheduler.nodes.gpus.pod_mix import (
 )
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
-from volcanopy.scheduler.policy.roles import Nodes
+from volcanopy.scheduler.policy.roles import CardRanking, Nodes
 
 _LARGEST = 700.0
 """The largest loss whose exponential is a finite number: the score of larger losses is as good as 0."""

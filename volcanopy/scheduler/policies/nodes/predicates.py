@@ -16,7 +16,6 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api import core
-from volcanopy.scheduler.engine.node_devices import ClaimAssignment
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
@@ -31,7 +30,7 @@ from volcanopy.scheduler.nodes.traits import taints
 from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_of_shape
 from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
-from volcanopy.scheduler.policy.roles import Nodes
+from volcanopy.scheduler.policy.roles import ClaimAssignment, Nodes
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 

@@ -6,12 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.gpus.card_selection import (
+from volcanopy.devices.gpus.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -22,8 +17,13 @@ from volcanopy.scheduler.nodes.gpus.card_selection import (
     CardTable,
     choose,
 )
-from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare
-from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN
+from volcanopy.devices.gpus.gpu_annotations import CardShare
+from volcanopy.devices.gpus.instances import UNKNOWN
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
 
 _KEPT = 1 << 14
 """The most choices that a session keeps."""

@@ -7,18 +7,18 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import names
+from volcanopy.devices.device_kind import DeviceKind, Shares
+from volcanopy.devices.gpus.card_selection import CORES, MEMORY, Card, CardCriteria
+from volcanopy.devices.gpus.card_usage import AssignedCards
+from volcanopy.devices.gpus.gpu_annotations import limit
+from volcanopy.devices.npus import chip_templates
+from volcanopy.devices.npus.chip_cards import RULES, WHOLE, ChipCards, counted, criteria
+from volcanopy.devices.npus.chip_templates import CPUS, REAL, TEMPLATES, WITH_LESS_CPU
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
-from volcanopy.scheduler.nodes.gpus.card_selection import CORES, MEMORY, CardCriteria, CardTable, card_table
-from volcanopy.scheduler.nodes.gpus.card_usage import AssignedCards, CardUsage
-from volcanopy.scheduler.nodes.gpus.gpu_annotations import CardShare, limit
-from volcanopy.scheduler.nodes.npus import chip_templates
-from volcanopy.scheduler.nodes.npus.chip_cards import RULES, WHOLE, ChipCards, counted, criteria
-from volcanopy.scheduler.nodes.npus.chip_templates import CPUS, REAL, TEMPLATES, WITH_LESS_CPU
-from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes, outlasting
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
 from volcanopy.scheduler.policy.plugin import NodeRejection
 
 NO_CHIPS = "node(s) didn't have NPUs that are divided by AI cores"
@@ -34,17 +34,17 @@ Option = tuple[str, CardCriteria]
 """A template, or WHOLE, and what a pod requests that gets it."""
 
 
-class MindClusterNpus:
+class MindClusterNpus(DeviceKind):
     """The NPUs that MindCluster divides, in a session."""
 
     compares_nodes = True
-    lock = ""
+    rules = (None,) * RULES
 
     def __init__(self, cluster: Cluster, weight: int) -> None:
         """``weight`` is that of the score."""
-        self._cluster, self._weight = cluster, weight
+        super().__init__(cluster, "chips", "", weight)
         specs = cluster.snapshot.shapes.specs
-        self._shapes: frozenset[int] = cached_by_shapes(
+        self.shapes: frozenset[int] = cached_by_shapes(
             cluster.traits,
             "AI cores requested",
             cluster.snapshot.shapes,
@@ -58,7 +58,7 @@ class MindClusterNpus:
 
     def requested(self, task: TaskView) -> bool:
         """Return whether the task requests AI cores of such NPUs."""
-        return task.shape in self._shapes and chip_templates.requested_cores(task.representative.pod) > 0
+        return super().requested(task) and chip_templates.requested_cores(task.representative.pod) > 0
 
     def cache_key(self, task: TaskView) -> Hashable:
         """Return what the answers for a task depend on besides its shape."""
@@ -102,12 +102,7 @@ class MindClusterNpus:
             scores[position] = FIRST_SCORE
         return self._weight * scores
 
-    def annotate(self, task: TaskView, node: int) -> dict[str, str]:
-        """Return the chips and the template, in the form that the device plugin reads."""
-        self._assignments.sync()
-        assigned = self._assignments.get(task.representative.row)
-        if assigned is None:
-            return {}
+    def _annotations(self, task: TaskView, node: int, assigned: AssignedCards) -> dict[str, str]:
         (cards,), (cpus,) = assigned.choice.cards, assigned.choice.memory
         chips = ",".join(self._table.ids[card] for card in cards.tolist())
         template = next(
@@ -116,7 +111,7 @@ class MindClusterNpus:
             if each.requests[0] is not None and each.requests[0].memory == cpus[0]
         )
         return {
-            names.NPU_PREDICATE_TIME: str(int(self._cluster.now.timestamp() * 1000) * 1_000_000),
+            names.NPU_PREDICATE_TIME: str(int(self.cluster.now.timestamp() * 1000) * 1_000_000),
             names.NPU_CORES: f"{chips}-{template}" if template else chips,
         }
 
@@ -190,24 +185,21 @@ class MindClusterNpus:
     @cached_property
     def _per_chip(self) -> list[int]:
         """Per node: the AI cores of each chip, 0 without chips."""
-        traits = self._cluster.traits
+        traits = self.cluster.traits
         return cached(traits, "chips", "cores", lambda: [*map(chip_templates.cores_per_chip, traits.objects)])
 
-    @cached_property
-    def _table(self) -> CardTable:
-        """The chips of all nodes, in one table until they change."""
-        snapshot = self._cluster.snapshot
+    def _offered(self) -> Sequence[Sequence[Card]]:
+        snapshot = self.cluster.snapshot
         cores = snapshot.nodes.allocatable[names.NPU_CORES] if names.NPU_CORES in snapshot.axis.index else None
         amounts = [0] * len(snapshot.nodes) if cores is None else cores.tolist()
-        offered = tuple(map(chip_templates.chips_of, snapshot.nodes.traits.objects, amounts))
-        return outlasting(self._cluster.traits, "chips", offered, lambda: card_table(offered))
+        return tuple(map(chip_templates.chips_of, snapshot.nodes.traits.objects, amounts))
 
     @cached_property
     def _divided(self) -> tuple[Mask, Ints]:
         """(C,) each: whether a pod's part has not been made yet, and the number of groups into which the chip is divided."""
         unstable = np.zeros(len(self._table), dtype=np.bool_)
         groups: dict[int, set[str]] = {}
-        for node, pods in enumerate(self._cluster.snapshot.nodes.assigned_pods):
+        for node, pods in enumerate(self.cluster.snapshot.nodes.assigned_pods):
             for pod in pods or ():
                 real = pod.notes.get(REAL, "")
                 for share in self._shares(pod)[0]:
@@ -222,25 +214,18 @@ class MindClusterNpus:
 
     @cached_property
     def _cards(self) -> ChipCards:
-        table = self._table
-        usage = outlasting(self._cluster.traits, "chips taken", table, lambda: CardUsage(table, RULES))
-        usage.sync(self._cluster, self._shares)
-        return ChipCards(
-            self._cluster,
-            table,
-            usage,
-            lambda row, node: [each for _, each in self._options(self._cluster.task(row), node)],
-        )
+        def alternatives(row: int, node: int) -> list[CardCriteria]:
+            return [each for _, each in self._options(self.cluster.task(row), node)]
 
-    @cached_property
-    def _assignments(self) -> NodeAssignments[AssignedCards]:
-        waiting = pending_tasks(self._cluster.snapshot, self._shapes)
-        own = [row for row in waiting.tolist() if self.requested(self._cluster.task(row))]
-        return NodeAssignments(self._cluster, np.array(own, dtype=np.intp), self._cards)
+        return ChipCards(self.cluster, self._table, self._usage, alternatives)
 
-    def _shares(self, pod: AssignedPod) -> tuple[tuple[CardShare, ...], tuple[int, ...]]:
+    def _waiting(self) -> Rows:
+        rows = super()._waiting().tolist()
+        return np.array([row for row in rows if self.requested(self.cluster.task(row))], dtype=np.intp)
+
+    def _shares(self, pod: AssignedPod) -> Shares:
         annotation = pod.notes.get(names.NPU_CORES, "")
-        node = int(self._cluster.snapshot.tasks.node[pod.row])
+        node = int(self.cluster.snapshot.tasks.node[pod.row])
         shares = chip_templates.shares_in(annotation, self._per_chip[node])
         template = chip_templates.template_in(annotation)
         return shares, counted(template, in_flight=not pod.notes.get(REAL)) if shares else ()

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.nodes.gpus.card_selection import Card, CardRequest
-from volcanopy.scheduler.nodes.gpus.device_names import DEFAULT, DeviceNames
+from volcanopy.devices.gpus.card_selection import Card, CardRequest
+from volcanopy.devices.gpus.device_names import DEFAULT, DeviceNames
 
 HAMI_CORE = "hami-core"
 MIG = "mig"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.devices.gpus.instances import UNKNOWN, InstanceTable, instance_table
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.nodes.gpus.instances import UNKNOWN, InstanceTable, instance_table
 
 PODS, MEMORY, CORES = 0, 1, 2
 """Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule.

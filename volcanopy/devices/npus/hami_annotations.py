@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.nodes.gpus.card_selection import ALL_CORES, Card, CardRequest
-from volcanopy.scheduler.nodes.gpus.gpu_annotations import limit
-from volcanopy.scheduler.nodes.npus.npu_kinds import NpuKind
+from volcanopy.devices.gpus.card_selection import ALL_CORES, Card, CardRequest
+from volcanopy.devices.gpus.gpu_annotations import limit
+from volcanopy.devices.npus.npu_kinds import NpuKind
 
 NO_NETWORK = -1
 

@@ -3,15 +3,26 @@
 The keys are those of ``vnpus`` in the ConfigMap of HAMi's device plugin (``device-config.yaml``), so that the list can be copied.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import names
-from volcanopy.scheduler.nodes.gpus.card_selection import CardSizes
-from volcanopy.scheduler.policy.keys_without_effect import NPU_KEYS, effective
+from volcanopy.devices.gpus.card_selection import CardSizes
+from volcanopy.scheduler.policy.keys_without_effect import effective
 from volcanopy.scheduler.policy.plugin import Arguments
+
+KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
+    "chipName": "the device plugin reads it",
+    "aiCore": "the device plugin reads it",
+    "aiCPU": "the device plugin reads it",
+    "memoryFactor": "the device plugin reads it",
+    "runtimeClassName": "HAMi's webhook reads it",
+    "overwriteEnv": "HAMi's webhook reads it",
+}
+"""In entries of ``deviceshare.vnpus`` and their templates; without a warning, since the list is that of the device plugin."""
 
 
 class _CopiedEntry(Arguments):
@@ -20,7 +31,7 @@ class _CopiedEntry(Arguments):
     @model_validator(mode="before")
     @classmethod
     def _effective(cls, value: Any) -> Any:
-        return effective(value, NPU_KEYS) if isinstance(value, dict) else value
+        return effective(value, KEYS_WITHOUT_EFFECT) if isinstance(value, dict) else value
 
 
 class NpuTemplate(_CopiedEntry):
