@@ -60,7 +60,7 @@ MOST_BARE_NAMES = {
     "api": 31,
     "cli": 127,
     "client": 32,
-    "devices": 59,
+    "devices": 55,
     "installed": 4,
     "jobcontroller": 139,
     "kube": 61,

@@ -210,12 +210,12 @@ class SessionCards:
         node = int(nodes[0])
         key = self.state(node, criteria), pipelined, placed
         first = int(self.cards.start[node])
-        kept = self._choices.get(key)
-        if kept is None:
+        entry = self._choices.get(key)
+        if entry is None:
             if len(self._choices) >= _KEPT:
                 self._choices.clear()
-            kept = self._choices[key] = first, choose(self.cards, taken, nodes, criteria, self._order, placed)
-        return kept[1].moved(first - kept[0])
+            entry = self._choices[key] = first, choose(self.cards, taken, nodes, criteria, self._order, placed)
+        return entry[1].moved(first - entry[0])
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
         """Return what the choice on a node depends on, equal for nodes with equal choices; None if that is not known."""

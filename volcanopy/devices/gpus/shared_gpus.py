@@ -197,12 +197,12 @@ class SharedGpus(DeviceKind):
 
     def _criteria(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self.cache_key(task))
-        known = self._known_criteria.get(key)
-        if known is None:
+        criteria = self._known_criteria.get(key)
+        if criteria is None:
             rules = matching_rules(self._exclusive, task.representative.pod.metadata.labels)
             rows = np.array([FIRST_RULE + rule for rule in rules], dtype=np.intp)
             ranking, kind = self.cluster.queries.card_ranking, task.representative
-            known = self._known_criteria[key] = CardCriteria(
+            criteria = self._known_criteria[key] = CardCriteria(
                 self._requested[task.shape],
                 self._allowed(task),
                 rows,
@@ -212,12 +212,12 @@ class SharedGpus(DeviceKind):
             )
         job = self._job_to_avoid(task)
         if job is None:
-            return known
-        allowed = known.allowed.copy()
+            return criteria
+        allowed = criteria.allowed.copy()
         # The task itself as well: where it has cards already, it stands for another of equal shape.
         for row in self.cluster.job(job).tasks().tolist():
             allowed[self._cards_of(row)] = False
-        return replace(known, allowed=allowed)
+        return replace(criteria, allowed=allowed)
 
     def _cards_of(self, row: int) -> Rows:
         assigned = self._assignments.get(row)

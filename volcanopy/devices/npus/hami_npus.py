@@ -112,16 +112,16 @@ class HamiNpus(DeviceKind):
 
     def _criteria(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self._by_software(task))
-        known = self._known_criteria.get(key)
-        if known is None:
-            known = self._known_criteria[key] = CardCriteria(
+        criteria = self._known_criteria.get(key)
+        if criteria is None:
+            criteria = self._known_criteria[key] = CardCriteria(
                 self._requests_of(task),
                 self._table.healthy & self._in_mode(task)[self._table.node],
                 np.empty(0, dtype=np.intp),
                 self._prefer_network if (self._networks != NO_NETWORK).any() else None,
                 distinct=True,
             )
-        return known
+        return criteria
 
     def _in_mode(self, task: TaskView) -> Mask:
         """(N,): the nodes that divide cards as the task requests; by templates all do."""
