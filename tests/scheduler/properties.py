@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 from msgspec.structs import replace
 
+from tests.scheduler import needless_evictions
 from tests.scheduler.reference import placement
 from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
@@ -68,7 +69,7 @@ def _decided(case: Case) -> tuple[Snapshot, Plan]:
 def valid_plans(case: Case, rng: Random) -> list[str]:
     """Plans violate no invariant."""
     snapshot, plan = _decided(case)
-    return violations(snapshot, plan, enforced_invariants(_config(case.document)) | {"evictions:needed"})
+    return needless_evictions.violations(snapshot, plan, enforced_invariants(_config(case.document)))
 
 
 def order_independence(case: Case, rng: Random) -> list[str]:

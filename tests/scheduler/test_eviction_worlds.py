@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from tests import nightly
+from tests.scheduler.needless_evictions import violations
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing import eviction_worlds
@@ -29,7 +29,7 @@ def test_plans_are_valid_and_no_eviction_is_needless(seeds: range) -> None:
         seen = snapshot(text)
         plan = schedule(seen, config)
         evicting += bool(plan.of(Evict))
-        assert violations(seen, plan, enforced_invariants(config) | {"evictions:needed"}) == [], f"seed {seed}\n{text}"
+        assert violations(seen, plan, enforced_invariants(config)) == [], f"seed {seed}\n{text}"
     assert evicting > len(seeds) / 10
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.scheduler.needless_evictions import violations
 from volcanopy.scheduler.actions.allocate import running_gangs
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.cache import shapes
@@ -16,7 +17,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
-from volcanopy.scheduler.invariants.check import ENFORCED, violations
+from volcanopy.scheduler.invariants.check import ENFORCED
 from volcanopy.scheduler.ledger.views import JobView, RoleView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan
@@ -157,10 +158,10 @@ def test_a_gang_that_counts_members_which_can_never_run_is_found(monkeypatch: py
         job high min=3 priority=high: 2 x cpu=1 role=w, 1 x role=m selector.disk=ssd
         """
     moves = (evict("low-0"), evict("low-1"), nominate("high-w-0"), nominate("high-w-1"))
-    assert violations(snapshot(text), Plan(moves)) == [
+    assert violations(snapshot(text), Plan(moves), ENFORCED) == [
         "pod default/low-0 is evicted for default/high, which cannot start: 2/3 required pods have a node"
     ]
-    assert violations(snapshot(text.replace(" selector.disk=ssd", "")), Plan(moves)) == []
+    assert violations(snapshot(text.replace(" selector.disk=ssd", "")), Plan(moves), ENFORCED) == []
 
 
 def evict(pod: str, preemptor: str = "high") -> Evict:
@@ -259,9 +260,9 @@ def test_every_dropped_bind_of_a_gang_and_every_further_pod_on_a_full_node_is_fo
     seen = snapshot(text)
     plan = schedule(seen, config(PLUGINS, ACTIONS))
     binds = plan.of(Bind)
-    assert violations(seen, plan) == []
+    assert violations(seen, plan, INVARIANTS) == []
     for at in range(len(binds)):
-        assert violations(seen, Plan(tuple(np.delete(np.array(binds, dtype=object), at))))
+        assert violations(seen, Plan(tuple(np.delete(np.array(binds, dtype=object), at))), INVARIANTS)
         elsewhere = next(bind.node for bind in binds if bind.node != binds[at].node)
         moved = [Bind(binds[at].pod, elsewhere) if number == at else bind for number, bind in enumerate(binds)]
-        assert violations(seen, Plan(tuple(moved)))
+        assert violations(seen, Plan(tuple(moved)), INVARIANTS)

@@ -28,7 +28,6 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 
 ENFORCED = frozenset(
     {
-        "evictions",
         "gang",
         "proportion",
         "capacity",
@@ -78,8 +77,6 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
             result += evictions.broken_in_part(made)
         result += evictions.wrongly_moved(made)
         result += evictions.wrongly_restarted(made, is_enforced)
-        if is_enforced("evictions", "needed"):
-            result += evictions.needless(made, is_enforced)
     result += admission.over_quota(snapshot, plan, is_enforced)
     result += alternatives.wrongly_selected(snapshot, plan)
     result += topology_crossed(snapshot, plan)

@@ -1,14 +1,9 @@
-"""Invariants of evictions: they start a whole gang, break gangs whole, and none is needless."""
-
-from collections.abc import Iterator
-from itertools import groupby
+"""Invariants of evictions: they start a whole gang, and break gangs whole."""
 
 import numpy as np
 
-from volcanopy.api import core
 from volcanopy.scheduler.invariants.gangs import may_follow, missing
 from volcanopy.scheduler.invariants.plan_outcome import (
-    ON_NODE,
     PRESENT,
     STARTED,
     WITH_PREEMPTOR,
@@ -16,13 +11,7 @@ from volcanopy.scheduler.invariants.plan_outcome import (
     Moves,
     action_of,
 )
-from volcanopy.scheduler.model.plan import Evict
-from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import Status
-
-_SHARES = (("capacity", "flat"), ("capacity", "tree"), ("drf", "tree"))
-"""The parts of plugins that limit what a queue may allocate if a queue has limits."""
 
 
 def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
@@ -35,7 +24,7 @@ def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
             result.append(f"pod {evict.pod} is evicted without a preemptor")
     if not preemptors:
         return result
-    placed = _placed_jobs(moves)
+    placed = placed_jobs(moves)
     for preemptor, pod in sorted(preemptors.items()):
         job = placed.get(preemptor)
         if job is None:
@@ -69,7 +58,7 @@ def broken_in_part(moves: Moves) -> list[str]:
 def wrongly_moved(moves: Moves) -> list[str]:
     """Return the pods that are moved without a new node, for a job of lower priority, or as a part of their gang."""
     snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
-    placed = _placed_jobs(moves)
+    placed = placed_jobs(moves)
     result, owners = [], set[int]()
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         if evict.reason != "consolidate":
@@ -103,94 +92,8 @@ def wrongly_restarted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     return result
 
 
-def needless(moves: Moves, is_enforced: IsEnforced) -> list[str]:
-    """Return victims without which every placement of the plan would still fit on its node.
-
-    Judged are evictions that only amounts can justify: of other queues than the preemptor's, where no share limits the
-    preemptor, and of pods without ports, claims and terms about other pods; not in plans that nominate a part of a gang,
-    for the rest of which the scheduler reserves nodes that no effect names. Pods of a gang that the plan breaks are judged
-    together.
-    """
-    if not len(moves.evicted) or any(
-        queue is not None and queue.spec.limits for queue in moves.snapshot.queues.objects
-    ):
-        return []
-    if any(moves.snapshot.shapes.with_terms) or moves.snapshot.numa or moves.snapshot.shapes.claiming:
-        return []
-    specs = [queue.spec for queue in moves.snapshot.queues.objects if queue is not None]
-    limits = any(spec.capability or spec.guarantee.resource or spec.deserved or spec.borrowing_limit for spec in specs)
-    limited = limits and any(is_enforced(plugin, part) for plugin, part in _SHARES)
-    limited |= is_enforced("proportion", "flat")
-    waiting = np.unique(moves.snapshot.tasks.job[moves.waits]).tolist()
-    if any(missing(moves, job, PRESENT[moves.status] | moves.waits) for job in waiting if job != NONE):
-        return []
-    result, placed = [], set(_placed_jobs(moves))
-    for rows, evict in _units(moves):
-        if evict.preemptor not in placed:
-            continue  # reported as such
-        if limited and _shares_a_limit(moves, int(rows[0]), evict):
-            continue
-        if all(_is_plain(moves.snapshot.tasks.pods[row]) for row in rows.tolist()) and _fits_beside(moves, rows):
-            pods = " and ".join(moves.key(row) for row in rows.tolist())
-            result.append(f"pod {pods} is evicted for {evict.preemptor}, although all placed pods fit without it")
-    return result
-
-
-def _placed_jobs(moves: Moves) -> dict[str, int]:
-    """The jobs that get nodes, by key."""
+def placed_jobs(moves: Moves) -> dict[str, int]:
+    """Return the jobs that get nodes, by key."""
     jobs = moves.snapshot.jobs
     rows = np.unique(moves.snapshot.tasks.job[moves.placed]).tolist()
     return {str(jobs.keys[job]): job for job in rows if job != NONE}
-
-
-def _units(moves: Moves) -> Iterator[tuple[Rows, Evict]]:
-    """Yield the victims that are judged together, with the eviction of the first: single pods, or those of a broken gang."""
-    tasks, after = moves.snapshot.tasks, PRESENT[moves.status] | moves.waits
-    pairs = [
-        (int(tasks.job[row]), row, evict)
-        for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
-        if action_of(evict.reason) in WITH_PREEMPTOR and evict.preemptor
-    ]
-    for job, members in groupby(sorted(pairs, key=lambda pair: pair[:2]), key=lambda pair: pair[0]):
-        victims = list(members)
-        if job != NONE and missing(moves, job, after):
-            yield np.array([row for _, row, _ in victims], dtype=np.intp), victims[0][2]
-        else:
-            for _, row, evict in victims:
-                yield np.array([row], dtype=np.intp), evict
-
-
-def _fits_beside(moves: Moves, rows: Rows) -> bool:
-    """Return whether all pods that this plan places fit on their nodes with these victims there."""
-    nodes = np.unique(moves.snapshot.tasks.node[rows])
-    stays = (ON_NODE[moves.status] & (moves.status != Status.RELEASING)) | moves.waits
-    at = moves.node.copy()
-    at[moves.moved] = moves.moved_to
-    stays[moves.moved] = True
-    at[rows] = moves.snapshot.tasks.node[rows]
-    stays[rows] = True
-    placed = np.setdiff1d(np.concatenate((moves.placed, moves.moved)), rows)
-    for node in nodes.tolist():
-        there = np.flatnonzero(stays & (at == node))
-        newcomers = placed[at[placed] == node]
-        requested = moves.requests(newcomers).sum(axis=1)
-        taken = moves.requests(there).sum(axis=1)
-        if ((requested > 0) & (taken > moves.snapshot.nodes.allocatable.values[:, node])).any():
-            return False
-    return True
-
-
-def _shares_a_limit(moves: Moves, victim: int, evict: Evict) -> bool:
-    """Return whether a queue below the root contains both the victim and its preemptor."""
-    tasks, jobs, queues = moves.snapshot.tasks, moves.snapshot.jobs, moves.snapshot.queues
-    theirs, own = _placed_jobs(moves).get(evict.preemptor, NONE), int(tasks.job[victim])
-    if NONE in {theirs, own} or NONE in {int(jobs.queue[theirs]), int(jobs.queue[own])}:
-        return True
-    lines = [{queues.names[row] for row in queues.lines[jobs.queue[job]].tolist()} for job in (theirs, own)]
-    return bool((lines[0] & lines[1]) - {"root"})
-
-
-def _is_plain(pod: core.Pod) -> bool:
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    ports = any(port.host_port for container in containers for port in container.ports)
-    return not ports and not pod.spec.volumes and not pod.spec.resource_claims
