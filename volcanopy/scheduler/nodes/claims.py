@@ -69,6 +69,7 @@ class ClaimFilter:
 
     def choices(self, task: TaskView) -> Claims | None:
         """Return what must be written to claims before the task is bound to its node."""
+        self._assumed.sync()
         assumed = self._assumed.get(task.row)
         if assumed is None or not (assumed.volumes or assumed.devices):
             return None
