@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tests.scheduler import needless_evictions
+from tests.scheduler.random_cases import Case
 from tests.scheduler.reference import placement
 from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
@@ -26,7 +27,6 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
-from volcanopy.testing.random_worlds import Case
 
 STABLE_AFTER = 5
 """The number of cycles after which plans are empty if nothing else changes; victims terminate after the first.

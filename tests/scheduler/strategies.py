@@ -1,6 +1,6 @@
 """Random worlds for property tests, in the notation, so that a failing one can be read.
 
-:func:`cases` are the widest: any world with any configuration, from `volcanopy.testing.random_worlds`. The others are
+:func:`cases` are the widest: any world with any configuration, from `tests.scheduler.random_cases`. The others are
 narrower and shrink better.
 """
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from tests.scheduler.random_cases import Case, case
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.random_worlds import Case, case
 
 
 def cases() -> st.SearchStrategy[Case]:

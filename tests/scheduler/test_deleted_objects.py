@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
+from tests.scheduler import random_cases
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing import random_worlds
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import config, world
 
@@ -37,7 +37,7 @@ def test_running_pods_whose_pod_group_is_deleted_stay_where_they_are(actions: st
 def test_plans_are_valid_whatever_is_deleted() -> None:
     for seed in range(WORLDS):
         dice = Random(f"deleted {seed}")
-        case = random_worlds.case(dice)
+        case = random_cases.case(dice)
         chosen = case.config()
         simulation = Simulation(world(case.world), chosen)
         for _ in range(CYCLES):

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 from tests.scheduler.needless_evictions import violations
+from tests.scheduler.random_cases import evicting_config
 from tests.scheduler.test_backoffs import rejected_pod
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate
@@ -62,7 +63,7 @@ def test_plans_are_valid_and_cycles_come_to_rest() -> None:
     rejections = evictions = 0
     for seed in range(WORLDS):
         dice = Random(f"faults {seed}")
-        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        text, config = eviction_worlds.world(dice), evicting_config(dice)
         simulation = FaultySimulation(text, config, dice)
         for _ in range(CYCLES):
             simulation.begin()

@@ -6,6 +6,7 @@ import pytest
 
 from tests import nightly
 from tests.scheduler.needless_evictions import violations
+from tests.scheduler.random_cases import evicting_config
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
@@ -25,7 +26,7 @@ def test_plans_are_valid_and_no_eviction_is_needless(seeds: range) -> None:
     evicting = 0
     for seed in (*seeds, TWO_SEARCHES):
         dice = Random(seed)
-        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        text, config = eviction_worlds.world(dice), evicting_config(dice)
         seen = snapshot(text)
         plan = schedule(seen, config)
         evicting += bool(plan.of(Evict))
@@ -39,7 +40,7 @@ def test_cycles_come_to_rest(seeds: range) -> None:
     most, evicted_again = 0, 0
     for seed in seeds:
         dice = Random(seed)
-        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        text, config = eviction_worlds.world(dice), evicting_config(dice)
         simulation = Simulation(world(text), config)
         plans = list(simulation.cycles(CYCLES + 1))
         changes = [plan.of(Bind, Evict, Nominate) for plan in plans]
@@ -57,7 +58,7 @@ def test_pods_are_evicted_only_for_jobs_that_start_then_however_slowly_victims_t
     evictions = 0
     for seed in seeds:
         dice = Random(seed)
-        text, config = eviction_worlds.world(dice), eviction_worlds.config(dice)
+        text, config = eviction_worlds.world(dice), evicting_config(dice)
         simulation, slowness = Simulation(world(text), config, graceful=True), dice.randint(1, 3)
         preemptors = set[str]()
         for number in range(CYCLES * slowness):

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from tests.scheduler.random_cases import evicting_config
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
@@ -72,7 +73,7 @@ def test_a_gang_of_two_kinds_of_pods_waits_in_a_cluster_without_nodes() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_cluster_goes_on_after_the_loss_of_all_its_nodes(seed: int) -> None:
     dice = Random(seed)
-    text, evicting = eviction_worlds.world(dice), eviction_worlds.config(dice)
+    text, evicting = eviction_worlds.world(dice), evicting_config(dice)
     for chosen in (evicting, default(builtin())):
         simulation = Simulation(world(text), chosen)
         simulation.cycle()

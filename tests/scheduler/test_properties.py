@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests import nightly
 from tests.scheduler.properties import LATE, PROPERTIES
+from tests.scheduler.random_cases import ARGUMENTS, EXCLUDED, case
 from tests.scheduler.strategies import worlds as random_worlds
 from tests.scheduler.worlds import problems, shrunk
 from volcanopy.scheduler.core import schedule
@@ -16,7 +17,6 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
 from volcanopy.testing.notation import all_policies, config, snapshot
-from volcanopy.testing.random_worlds import ARGUMENTS, EXCLUDED, case
 
 WORLDS, PART = 60, 30
 """The number of worlds per property, and of those in a test; ``python -m tests.scheduler.worlds`` accepts any number."""

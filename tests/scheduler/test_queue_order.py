@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.scheduler.random_cases import case
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
@@ -14,7 +15,6 @@ from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.testing.notation import all_policies, snapshot
-from volcanopy.testing.random_worlds import case
 
 WORLDS = 60
 PATH = "volcanopy.io/hierarchy"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from tests.scheduler.random_cases import Case
 from tests.scheduler.strategies import cases
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -18,7 +19,6 @@ from volcanopy.scheduler.policy.observer import Observer, QueueAmounts
 from volcanopy.scheduler.report.queue_status import allocated_share, queue_statuses
 from volcanopy.services.scheduler.state.statuses import queue_status
 from volcanopy.testing.notation import NOW, config, decide, world
-from volcanopy.testing.random_worlds import Case
 
 TREE = """
 node n1 cpu=10

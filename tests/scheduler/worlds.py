@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from random import Random
 
 from tests.scheduler.properties import PROPERTIES
-from volcanopy.testing.random_worlds import Case, case
+from tests.scheduler.random_cases import Case, case
 
 PATIENCE = 30
 """For how many seconds a failing world is made smaller."""

@@ -1,17 +1,6 @@
-"""Random full clusters in which gangs with roles and members without requests wait for evictions, and configurations."""
+"""Random full clusters in which gangs with roles and members without requests wait for evictions."""
 
-import json
 from random import Random
-
-from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-
-CHAINS = (
-    "enqueue, allocate, preempt, reclaim, backfill",
-    "enqueue, allocate, backfill, reclaim, preempt",
-    "enqueue, allocate, gangpreempt, gangreclaim, backfill",
-    "enqueue, reclaim, allocate, preempt, backfill",
-)
 
 
 def world(dice: Random) -> str:
@@ -70,17 +59,3 @@ def _waiting(dice: Random, name: str, queues: list[str]) -> str:
         parts.append(f"{count} x {' '.join(filter(None, (f'role={role}', request, where, least)))}")
         total += count
     return f"{_head(dice, name, dice.choice([total, total, dice.randint(1, total)]), queues)}: {', '.join(parts)}"
-
-
-def config(dice: Random) -> SchedulerConfig:
-    """Volcano's tiers, with or without gang among those who name victims, with shares by weight or by capacity."""
-    gang: dict[str, object] = {"name": "gang"}
-    if dice.randint(0, 1):
-        gang |= {"enablePreemptable": False, "enableReclaimable": False}
-    first = [{"name": "priority"}, gang, {"name": "conformance"}]
-    second = [
-        {"name": name}
-        for name in ("overcommit", "drf", "predicates", dice.choice(["proportion", "capacity"]), "nodeorder")
-    ]
-    document = {"actions": dice.choice(CHAINS), "tiers": [{"plugins": first}, {"plugins": second}]}
-    return parse(json.dumps(document), builtin())

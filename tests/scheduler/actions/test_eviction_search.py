@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd, evicted
+from tests.scheduler.random_cases import evicting_config
 from tests.scheduler.reference import eviction_search
 from volcanopy.scheduler.actions.evict import rejected_requests
 from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
@@ -25,7 +26,7 @@ CASES = 60
 def case(seed: int) -> tuple[str, SchedulerConfig]:
     dice = Random(seed)
     if seed % 2:
-        return eviction_worlds.world(dice), eviction_worlds.config(dice)
+        return eviction_worlds.world(dice), evicting_config(dice)
     actions = dice.choice(["preempt, reclaim", "gangpreempt, gangreclaim", "reclaim", "preempt"])
     return crowd(dice), chart(actions, dice.choice(["proportion", "capacity"]))
 

@@ -3,13 +3,13 @@
 from random import Random
 
 from tests.scheduler.properties import order_independence, stability
+from tests.scheduler.random_cases import Case
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import all_policies, config, decide, snapshot, world
-from volcanopy.testing.random_worlds import Case
 
 
 def moves(text: str, plugins: str, actions: str) -> list[str]:

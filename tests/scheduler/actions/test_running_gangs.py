@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.scheduler.properties import running_gangs_first
+from tests.scheduler.random_cases import case
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.invariants.check import violations
@@ -15,7 +16,6 @@ from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, world
-from volcanopy.testing.random_worlds import case
 
 STOCK = """
 actions: "{actions}"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.nightly import nightly
 from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds, hashes
+from tests.scheduler.random_cases import EXCLUDED
 from volcanopy.testing.notation import all_policies
-from volcanopy.testing.random_worlds import EXCLUDED
 
 STEP, PARTS = 49, 4
 """Every 49th world is in the sample: as many of each generator, with and without a second cycle."""

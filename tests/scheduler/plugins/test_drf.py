@@ -9,6 +9,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import Scene
 from tests.scheduler.properties import PROPERTIES
+from tests.scheduler.random_cases import Case, case
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
@@ -18,7 +19,6 @@ from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.scheduler.policy.roles import Purpose
 from volcanopy.testing.notation import NOW, decide, snapshot, world
-from volcanopy.testing.random_worlds import Case, case
 
 
 def hdrf(actions: str = "allocate", *, hierarchy: bool = True, more: tuple[str, ...] = ()) -> SchedulerConfig:
