@@ -83,3 +83,10 @@ def test_a_cluster_goes_on_after_the_loss_of_all_its_nodes(seed: int) -> None:
         assert not simulation.cycle().of(Bind)
         simulation.add(node for _, node in nodes)
         assert simulation.cycle() is not None
+
+
+@pytest.mark.parametrize("shares", ["proportion", "capacity"])
+@pytest.mark.parametrize("limit", ["", "guarantee.cpu=2", "deserved.cpu=4", "capability.cpu=9"])
+def test_what_pods_use_beyond_a_node_that_shrank_is_not_taken_from_other_nodes(shares: str, limit: str) -> None:
+    text = WORLD.format(limit).replace("n1 cpu=4", "n1 cpu=1")
+    assert [bind.node for bind in decide(state(text, gone=""), shares).of(Bind)] == ["n2", "n2"]

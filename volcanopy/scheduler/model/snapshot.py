@@ -328,8 +328,9 @@ class Snapshot:
 
     @cached_property
     def total(self) -> Ints:
-        """(R,): what all nodes together can hand out."""
-        return self.nodes.allocatable.sums
+        """(R,): what all nodes together can hand out, and what pods use on a node beyond that, which others need not free."""
+        beyond: Ints = np.maximum(self.nodes.used.values - self.nodes.allocatable.values, 0).sum(axis=1)
+        return self.nodes.allocatable.sums + beyond
 
     @cached_property
     def blocked(self) -> Mask:
