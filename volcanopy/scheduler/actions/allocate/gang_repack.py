@@ -3,15 +3,17 @@
 Placing tasks one by one in their order can fragment the cluster: small tasks are spread over the nodes that a large one
 needs, or a pod that fits anywhere takes the only node of one that does not.
 
-1. Group the tasks of the gang by shape and role; gangs of one group, or larger than defaults.REPACKED_TASKS, are left out.
+1. Group the tasks of the gang by shape and role; gangs larger than defaults.REPACKED_TASKS are left out, and those of one
+   group unless the node of one task decides about the others, as with pod affinity.
 2. Select as many tasks of each group as the minimum of the gang needs, the smallest first.
 3. Stop if the free resources are insufficient in any order.
 4. If amounts alone decide, assign nodes by amounts in two ways (:mod:`.vector_packing`) and place the tasks so.
 5. Otherwise try two orders: fewest feasible nodes first, and largest first; with device claims others too. Place each task on
-   the node where it leaves least, and backtrack a limited number of times.
+   the node where it leaves least, and backtrack a limited number of times. Where the node of one task decides about the others,
+   place the first task in one set of nodes that the next one allows after the other, and the others as usual.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, permutations
 
@@ -22,7 +24,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.resources import Floats
+from volcanopy.scheduler.model.resources import Floats, Mask
 from volcanopy.scheduler.model.snapshot import NONE
 
 
@@ -61,7 +63,7 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     if not 1 < len(everything) <= defaults.REPACKED_TASKS:
         return everything
     rows_of = _rows_by_shape(session, everything)
-    if len(rows_of) < 2:
+    if len(rows_of) < 2 and not _is_coupled(session, everything[0]):
         return everything
     key = (
         queue.row,
@@ -96,7 +98,7 @@ def _rows_by_shape(session: Session, tasks: Sequence[int]) -> dict[Hashable, lis
 def _group(session: Session, rows: list[int]) -> _Group:
     task = TaskView(session.ledger, rows[0])
     request = task.request.values
-    dims, nodes = np.flatnonzero(request), np.flatnonzero(session.placement.feasible_nodes(task))
+    dims, nodes = np.flatnonzero(request), np.flatnonzero(_usable_nodes(session, task))
     largest = session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
     fitting = (session.ledger.free(dims, nodes) // request[dims, None]).min(axis=0, initial=len(rows))
     return _Group(task, rows, float((request[dims] / largest).max(initial=0.0)), min(int(fitting.sum()), len(rows)))
@@ -125,7 +127,7 @@ def _has_capacity(session: Session, groups: Sequence[_Group]) -> bool:
     request = sum(
         (group.task.request.values * group.needed for group in needed), np.zeros(len(session.snapshot.axis), int)
     )
-    feasible = [session.placement.feasible_nodes(group.task) for group in needed]
+    feasible = [_usable_nodes(session, group.task) for group in needed]
     dims, nodes = np.flatnonzero(request), np.flatnonzero(np.logical_or.reduce(feasible))
     return bool((session.ledger.free(dims, nodes).sum(axis=1) >= request[dims]).all())
 
@@ -143,10 +145,17 @@ def _attempts(
                 yield order
             statement.rollback(mark)
         return
-    for order in _orders(session, needed):
-        if _search(session, queue, order, statement, state):
-            yield order
-        statement.rollback(mark)
+    is_coupled = any(_is_coupled(session, group.task.row) for group in needed)
+    for order in _orders(session, needed, everyone=is_coupled):
+        for search in _searches(is_coupled, len(needed)):
+            if search(session, queue, order, statement, state):
+                yield order
+            statement.rollback(mark)
+
+
+def _searches(is_coupled: bool, groups: int) -> tuple[Callable[..., bool], ...]:
+    """Return how the tasks of some groups are placed in an order; for equal tasks only the first node matters."""
+    return ((_search_by_first_node,) if is_coupled else ()) + ((_search,) if groups > 1 else ())
 
 
 def _pack_by_amounts(
@@ -187,15 +196,16 @@ def _place_on(
     return True
 
 
-def _orders(session: Session, groups: Sequence[_Group]) -> Iterator[list[int]]:
+def _orders(session: Session, groups: Sequence[_Group], everyone: bool) -> Iterator[list[int]]:
     """Yield the tasks of these groups: those with the fewest feasible nodes first, then the largest; and the largest first.
 
-    With device claims every order of the groups follows: the first tasks get the devices that they name first.
+    With ``everyone``, and with device claims, every order of the groups follows: the first tasks get the devices that they name
+    first, and decide where others may run.
     """
     feasible = {id(group): int(session.placement.feasible_nodes(group.task).sum()) for group in groups}
     for key in (lambda group: (feasible[id(group)], -group.size), lambda group: (-group.size, feasible[id(group)])):
         yield [row for group in sorted(groups, key=key) for row in group.rows[: group.needed]]
-    if any(group.task.pod.spec.resource_claims for group in groups):
+    if everyone or any(group.task.pod.spec.resource_claims for group in groups):
         for order in islice(permutations(groups), defaults.REPACK_ORDERS):
             yield [row for group in order for row in group.rows[: group.needed]]
 
@@ -222,6 +232,52 @@ def _search(session: Session, queue: QueueView, order: Sequence[int], statement:
         else:
             return False
     return True
+
+
+def _search_by_first_node(
+    session: Session, queue: QueueView, order: Sequence[int], statement: Statement, state: _Repacking
+) -> bool:
+    """Place all of these tasks: the first on a node of each set of nodes that it leaves to the last one, the others as usual.
+
+    Where the last one must not be near the first, other nodes for the first do not help.
+    """
+    first, last, mark = TaskView(session.ledger, order[0]), TaskView(session.ledger, order[-1]), statement.checkpoint()
+    left, is_near = session.placement.feasible_nodes(first), True
+    if session.quotas.allocatable(queue, first, 1) is not None:
+        return False
+    while is_near and left.any() and state.trials > 0:
+        state.trials -= len(order)
+        node = next(node for node in _tightest(session, first) if left[node])
+        left[node] = False
+        if _is_free(session, first, node):
+            statement.allocate(first.row, node)
+            left &= ~session.placement.feasible_nodes(last)
+            is_near = not session.placement.rejected(last, node)
+            if is_near and all(_place_as_usual(session, queue, row, statement) for row in order[1:]):
+                return True
+            statement.rollback(mark)
+    return False
+
+
+def _place_as_usual(session: Session, queue: QueueView, row: int, statement: Statement) -> bool:
+    task = TaskView(session.ledger, row)
+    chosen = session.placement.choose(task) if session.quotas.allocatable(queue, task, 1) is None else None
+    if chosen is None or not chosen[1]:
+        return False
+    statement.allocate(row, chosen[0])
+    return True
+
+
+def _is_coupled(session: Session, row: int) -> bool:
+    """Return whether placements on other nodes decide whether a node may take a task."""
+    return session.hooks.coupling(TaskView(session.ledger, row)).rejections
+
+
+def _usable_nodes(session: Session, task: TaskView) -> Mask:
+    """(N,): the nodes that may take a task; all, where placements of others decide."""
+    if _is_coupled(session, task.row):
+        return np.ones(len(session.snapshot.nodes), dtype=np.bool_)
+    return session.placement.feasible_nodes(task)
 
 
 def _tightest(session: Session, task: TaskView) -> Iterator[int]:

@@ -32,7 +32,8 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
             session.reserve(job, statement)
             return False
         statement.rollback()
-        left = pending.tasks if pending.is_uniform else pack(session, queue, job, pending.tasks, statement)
+        repacks = not pending.is_uniform or session.hooks.couples_nodes(TaskView(session.ledger, pending.tasks[0]))
+        left = pack(session, queue, job, pending.tasks, statement) if repacks else pending.tasks
         if len(left) == len(pending.tasks):
             return False
         session.commit(statement)
