@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from volcanopy.api.decoding import convert
-from volcanopy.api.flow_read import JobFlow
+from volcanopy.api.flow_read import JobFlow, JobTemplate, Patch
 from volcanopy.cli.explain.flow import FlowReport, flow_report, lines
 from volcanopy.cli.explain.text import plain
 
@@ -46,7 +47,7 @@ EARLIER = flow(
 
 
 def report(now: JobFlow) -> FlowReport:
-    return flow_report(now, (EARLIER, now), NOW)
+    return flow_report(now, (EARLIER, now), (), NOW)
 
 
 def test_the_critical_path_is_the_one_that_takes_longest() -> None:
@@ -91,10 +92,11 @@ def test_a_flow_that_has_ended_or_cannot_complete_has_no_expected_end(ended: Job
 
 
 def test_without_a_completed_job_of_a_template_the_end_is_unknown() -> None:
-    shown = flow_report(first := flow(fetch=("Completed", 300, 200)), (first,), NOW)
+    shown = flow_report(first := flow(fetch=("Completed", 300, 200)), (first,), (), NOW)
     assert (shown.expected_end, shown.unknown) == (None, ("report", "train-a", "train-b"))
-    assert "Expected end: unknown: no job of template report, train-a, train-b has completed" in plain(
-        lines(shown, NOW)
+    assert (
+        "Expected end: unknown: no completed job and no runningEstimate of template report, train-a, train-b"
+        in plain(lines(shown, NOW))
     )
 
 
@@ -126,3 +128,19 @@ def test_the_document_has_seconds_and_levels() -> None:
         "phase": "",
         "expectedSeconds": 600,
     }
+
+
+def test_the_estimate_of_a_template_counts_where_no_job_has_completed() -> None:
+    estimates = {"fetch": "2m", "train-a": "10m", "train-b": "20m"}
+    templates = [
+        convert({"metadata": {"name": name}, "spec": {"runningEstimate": text}}, JobTemplate)
+        for name, text in estimates.items()
+    ]
+    first = flow(fetch=("Running", 60, None))
+    *steps, last = first.spec.flows
+    last = replace(last, patch=Patch(job_spec={"runningEstimate": "1m"}))
+    first = replace(first, spec=replace(first.spec, flows=(*steps, last)))
+    alone = flow_report(first, (first,), templates, NOW)
+    assert alone.critical_path == ("fetch", "train-b", "report")
+    assert alone.expected_end == NOW + timedelta(minutes=1 + 20 + 1)
+    assert flow_report(first, (first, EARLIER), templates, NOW).critical_path == ("fetch", "train-a", "report")

@@ -79,7 +79,8 @@ async def print_job_flow_tree(
 ) -> None:
     """Draw the jobs of a flow, its critical path and its expected end.
 
-    A job is expected to take as long as the completed jobs of its template in the namespace, on average.
+    A job is expected to take as long as the completed jobs of its template in the namespace, on average, else the runningEstimate of
+    its template.
     """
     from volcanopy.cli.views.flows import print_tree
 

@@ -1,9 +1,10 @@
 """Report of a job flow: the levels of its jobs, its critical path and its expected end.
 
-1. A job is expected to take the mean time from creation to end of the completed jobs of its template, in the flows of its namespace.
+1. A job is expected to take the mean time from creation to end of the completed jobs of its template, in the flows of its namespace;
+   without one, the runningEstimate of its template with the patch of the flow.
 2. The critical path is the path with the longest sum of these times; what a job has taken already counts as it is. A job whose
    time is unknown counts as the mean of the others.
-3. The flow is expected to end after the longest path of what remains. Without a completed job of a template that is unknown.
+3. The flow is expected to end after the longest path of what remains. Where a job has neither time that is unknown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from itertools import chain
 from statistics import fmean
 
 from volcanopy.api import graphs
-from volcanopy.api.flow_read import FlowJobStatus, JobFlow
+from volcanopy.api.flow_read import FlowJob, FlowJobStatus, JobFlow, JobTemplate
 from volcanopy.cli.explain.text import Line, StyledText
 from volcanopy.client.durations import local_time, span
 from volcanopy.kube.client.kinds import Json
@@ -50,7 +51,8 @@ class Step:
 class FlowReport:
     """A flow with its steps in the order of their levels.
 
-    ``expected_end`` is None when the flow has ended or cannot complete, or when a template of ``unknown`` has no completed job.
+    ``expected_end`` is None when the flow has ended or cannot complete, or when the templates of ``unknown`` have neither a
+    completed job nor an estimate.
     """
 
     name: str
@@ -90,12 +92,15 @@ def _document(step: Step) -> Json:
     }
 
 
-def flow_report(flow: JobFlow, flows: Iterable[JobFlow], now: datetime) -> FlowReport:
-    """Return the report; ``flows`` are those of its namespace. Raises ValueError when the dependencies have a cycle."""
+def flow_report(flow: JobFlow, flows: Iterable[JobFlow], templates: Iterable[JobTemplate], now: datetime) -> FlowReport:
+    """Return the report; flows and templates are those of its namespace.
+
+    Raises ValueError when the dependencies have a cycle.
+    """
     graph = graphs.flow_graph(flow.spec.flows)
     if path := graphs.cycle(graph):
         raise ValueError(f'dependsOn of job flow "{flow.metadata.name}" has a cycle: {path}: create a new flow')
-    known = _mean_times(flows)
+    times, estimates = _mean_times(flows), {item.metadata.name: item.spec.running_estimate for item in templates}
     levels, entries = graphs.levels(graph), {entry.name: entry for entry in flow.status.job_status_list}
     steps = tuple(
         sorted(
@@ -107,7 +112,7 @@ def flow_report(flow: JobFlow, flows: Iterable[JobFlow], now: datetime) -> FlowR
                     job.depends_on.targets if job.depends_on else (),
                     (entry := entries.get(job.name, FlowJobStatus())).state,
                     _taken(entry, now),
-                    known.get(template),
+                    times.get(template) or _estimate(job, estimates.get(template, "")),
                 )
                 for job in flow.spec.flows
             ),
@@ -126,6 +131,17 @@ def flow_report(flow: JobFlow, flows: Iterable[JobFlow], now: datetime) -> FlowR
         None if unknown or lost or not open_steps else now + timedelta(seconds=round(longest)),
         () if lost else unknown,
     )
+
+
+def _estimate(job: FlowJob, estimate: str) -> float | None:
+    """Return the seconds of the estimate of a job: that of its template, unless the flow changes it."""
+    from volcanopy.api.model import parse_duration
+
+    patch = job.patch.job_spec if job.patch else {}
+    try:
+        return parse_duration(patch.get("runningEstimate", estimate)).total_seconds()
+    except ValueError:
+        return None
 
 
 def _weights(steps: Sequence[Step]) -> Mapping[str, float]:
@@ -169,11 +185,15 @@ def lines(report: FlowReport, now: datetime) -> Iterator[Line]:
         left = span((report.expected_end - now).total_seconds())
         yield [
             StyledText(
-                f"Expected end: {local_time(report.expected_end)} (in {left}), from completed jobs of the same templates"
+                f"Expected end: {local_time(report.expected_end)} (in {left}), from completed jobs and the estimates of the templates"
             )
         ]
     elif report.unknown:
-        yield [StyledText(f"Expected end: unknown: no job of template {', '.join(report.unknown)} has completed")]
+        yield [
+            StyledText(
+                f"Expected end: unknown: no completed job and no runningEstimate of template {', '.join(report.unknown)}"
+            )
+        ]
 
 
 def _cells(step: Step) -> tuple[str, str, str, str]:

@@ -4,11 +4,8 @@ from datetime import datetime
 
 from volcanopy.api.flow_read import JobFlow
 from volcanopy.api.model import Json
-from volcanopy.cli.explain.flow import flow_report
-from volcanopy.cli.views.flows import phase, reason
-from volcanopy.client.errors import CommandError
-from volcanopy.client.kinds import read, readable
-from volcanopy.client.objects import find_object
+from volcanopy.cli.views.flows import phase, read_report, reason
+from volcanopy.client.kinds import readable
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import FLOWS
 
@@ -21,12 +18,8 @@ async def flow_list(client: Client, namespace: str | None) -> Json:
 
 async def flow_document(client: Client, namespace: str, name: str, now: datetime) -> Json:
     """Return a flow with its jobs, their levels, the critical path and the expected end. Raises CommandError without it."""
-    flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
-    flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
-    try:
-        return _row(flow) | flow_report(flow, flows, now).document()
-    except ValueError as fault:
-        raise CommandError(str(fault)) from None
+    flow, report = await read_report(client, namespace, name, now)
+    return _row(flow) | report.document()
 
 
 def _row(flow: JobFlow) -> Json:

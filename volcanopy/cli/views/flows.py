@@ -1,7 +1,9 @@
 """Columns and descriptions of job flows."""
 
-from volcanopy.api.flow_read import FlowJobStatus, JobFlow
-from volcanopy.cli.explain.flow import flow_report, lines
+from datetime import datetime
+
+from volcanopy.api.flow_read import FlowJobStatus, JobFlow, JobTemplate
+from volcanopy.cli.explain.flow import FlowReport, flow_report, lines
 from volcanopy.cli.explain.output import show
 from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
@@ -11,7 +13,7 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.raw_kinds import FLOWS
+from volcanopy.kube.client.raw_kinds import FLOWS, TEMPLATES
 
 _STYLES = {"Succeed": "Completed"}
 
@@ -69,17 +71,22 @@ async def describe(client: Client, flow: JobFlow) -> str:
     return lines.text()
 
 
+async def read_report(client: Client, namespace: str, name: str, now: datetime) -> tuple[JobFlow, FlowReport]:
+    """Return a flow and its report. Raises CommandError where it does not exist or its dependencies have a cycle."""
+    flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
+    flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
+    templates = readable(JobTemplate, (await client.list(TEMPLATES, namespace)).items)
+    try:
+        return flow, flow_report(flow, flows, templates, now)
+    except ValueError as fault:
+        raise CommandError(str(fault)) from None
+
+
 async def print_tree(cluster: ClusterOptions, place: NamespaceOption, name: str, output: str) -> None:
     """Draw the jobs of a flow as a tree, or print them as a document."""
     async with cluster.client() as client:
-        namespace = place.of(client)
-        flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
-        flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
-    now = current_time()
-    try:
-        report = flow_report(flow, flows, now)
-    except ValueError as fault:
-        raise CommandError(str(fault)) from None
+        now = current_time()
+        _, report = await read_report(client, place.of(client), name, now)
     if output == "name":
         print("\n".join(step.name for step in report.steps))
         return

@@ -35,8 +35,8 @@ function link({ namespace, name }) {
 }
 
 function end({ expectedEnd, unknownTemplates }) {
-  if (expectedEnd) return `Expected end: ${clock(Date.parse(expectedEnd) / 1000, 86400)}, from completed jobs of the same templates`;
-  return unknownTemplates.length ? `Expected end: unknown: no job of template ${unknownTemplates.join(", ")} has completed` : null;
+  if (expectedEnd) return `Expected end: ${clock(Date.parse(expectedEnd) / 1000, 86400)}, from completed jobs and the estimates of the templates`;
+  return unknownTemplates.length ? `Expected end: unknown: no completed job and no runningEstimate of template ${unknownTemplates.join(", ")}` : null;
 }
 
 // Jobs as boxes, a column for each level, with a line from each job to those that depend on it.
