@@ -82,20 +82,11 @@ app = typer.Typer(
     context_settings=SETTINGS,
 )
 
+Shell = StrEnum("Shell", "bash zsh fish")
+"""Shells with completion."""
 
-class Shell(StrEnum):
-    """Shells with completion."""
-
-    bash = "bash"
-    zsh = "zsh"
-    fish = "fish"
-
-
-class Output(StrEnum):
-    """Output formats of a plan."""
-
-    text = "text"
-    json = "json"
+Output = StrEnum("Output", "text json")
+"""Output formats of a plan."""
 
 
 @app.command("plan")

@@ -15,15 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
-
-class ExplanationFormat(StrEnum):
-    """Format of an explanation."""
-
-    text = "text"
-    json = "json"
-    yaml = "yaml"
-
-
+ExplanationFormat = StrEnum("ExplanationFormat", "text json yaml")
+"""Format of an explanation."""
 OUTPUT = typer.Option("-o", "--output", help="Output format.")
 
 

@@ -26,14 +26,8 @@ QUEUE = Resource(
     list_examples=("list", "list -o wide --watch"),
 )
 
-
-class QueueGoal(StrEnum):
-    """Goals of ``queue wait``."""
-
-    open = "open"
-    closed = "closed"
-    empty = "empty"
-    deleted = "deleted"
+QueueGoal = StrEnum("QueueGoal", "open closed empty deleted")
+"""Goals of ``queue wait``."""
 
 
 @command(

@@ -21,21 +21,13 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
+FailurePolicy = StrEnum("FailurePolicy", {"fail": "Fail", "ignore": "Ignore"})
+"""Whether objects are rejected while the webhook does not answer."""
 
-class FailurePolicy(StrEnum):
-    """Whether objects are rejected while the webhook does not answer."""
-
-    fail = "Fail"
-    ignore = "Ignore"
-
-
-class Certificates(StrEnum):
-    """Source of the webhook's certificate."""
-
-    auto = "auto"
-    memory = "memory"
-    secret = "secret"
-    cert_manager = "cert-manager"
+Certificates = StrEnum(
+    "Certificates", {"auto": "auto", "memory": "memory", "secret": "secret", "cert_manager": "cert-manager"}
+)
+"""Source of the webhook's certificate."""
 
 
 @dataclass(frozen=True)

@@ -21,49 +21,20 @@ if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
     from volcanopy.kube.client.connection import Connection
 
+Format = StrEnum("Format", "table wide json yaml name")
+"""Output formats of objects."""
 
-class Format(StrEnum):
-    """Output formats of objects."""
+Document = StrEnum("Document", "json yaml name")
+"""Output formats of a changed object; without one, the result is printed as a line."""
 
-    table = "table"
-    wide = "wide"
-    json = "json"
-    yaml = "yaml"
-    name = "name"
+Api = StrEnum("Api", "volcanopy volcano both")
+"""API groups that are served; see :mod:`volcanopy.api.bindings`."""
 
+GangApiName = StrEnum("GangApiName", "kubernetes coscheduling kai")
+"""Other APIs whose PodGroups are gangs; see :mod:`volcanopy.api.gang_apis`."""
 
-class Document(StrEnum):
-    """Output formats of a changed object; without one, the result is printed as a line."""
-
-    json = "json"
-    yaml = "yaml"
-    name = "name"
-
-
-class Api(StrEnum):
-    """API groups that are served; see :mod:`volcanopy.api.bindings`."""
-
-    volcanopy = "volcanopy"
-    volcano = "volcano"
-    both = "both"
-
-
-class GangApiName(StrEnum):
-    """Other APIs whose PodGroups are gangs; see :mod:`volcanopy.api.gang_apis`."""
-
-    kubernetes = "kubernetes"
-    coscheduling = "coscheduling"
-    kai = "kai"
-
-
-class DryRun(StrEnum):
-    """How far a change is carried out."""
-
-    none = "none"
-    client = "client"
-    server = "server"
-
-
+DryRun = StrEnum("DryRun", "none client server")
+"""How far a change is carried out."""
 KUBECONFIG = typer.Option(
     "--kubeconfig", metavar="FILE", parser=Path, help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
 )
@@ -183,12 +154,8 @@ class Selection:
         return not self.selector and not self.all_objects
 
 
-class Cascade(StrEnum):
-    """Deletion of dependents of a deleted object."""
-
-    background = "background"
-    foreground = "foreground"
-    orphan = "orphan"
+Cascade = StrEnum("Cascade", "background foreground orphan")
+"""Deletion of dependents of a deleted object."""
 
 
 @dataclass(frozen=True)

@@ -90,23 +90,11 @@ LogsOptions = Annotated[
     },
 ]
 
+ReportFormat = StrEnum("ReportFormat", "table json yaml")
+"""Output formats of a report."""
 
-class ReportFormat(StrEnum):
-    """Output formats of a report."""
-
-    table = "table"
-    json = "json"
-    yaml = "yaml"
-
-
-class By(StrEnum):
-    """What usage is summed by."""
-
-    user = "user"
-    queue = "queue"
-    namespace = "namespace"
-
-
+By = StrEnum("By", "user queue namespace")
+"""What usage is summed by."""
 Since = Annotated[
     str, typer.Option("--since", metavar="DURATION", help="Only jobs that ended within this time, such as 7d or 12h.")
 ]

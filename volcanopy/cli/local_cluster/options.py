@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-
-class Isolation(StrEnum):
-    """What runs the containers of process nodes."""
-
-    auto = "auto"
-    engine = "engine"
-    machine = "machine"
-    bubblewrap = "bubblewrap"
-    namespaces = "namespaces"
-    plain = "plain"
-
-
+Isolation = StrEnum("Isolation", "auto engine machine bubblewrap namespaces plain")
+"""What runs the containers of process nodes."""
 SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
 Nodes = Annotated[
     int | None,

@@ -4,12 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-
-class RestartOption(StrEnum):
-    """Restart policies of containers."""
-
-    Never = "Never"
-    OnFailure = "OnFailure"
+RestartOption = StrEnum("RestartOption", {"Never": "Never", "OnFailure": "OnFailure"})
+"""Restart policies of containers."""
 
 
 @dataclass(frozen=True)

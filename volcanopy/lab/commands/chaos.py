@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
-
-class OutcomeFormat(StrEnum):
-    """Output formats of an outcome."""
-
-    text = "text"
-    json = "json"
+OutcomeFormat = StrEnum("OutcomeFormat", "text json")
+"""Output formats of an outcome."""
 
 
 @dataclass(frozen=True)

@@ -22,32 +22,14 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
+MeasureFormat = StrEnum("MeasureFormat", "table json csv")
+"""Output formats of measures."""
 
-class MeasureFormat(StrEnum):
-    """Output formats of measures."""
+WorkloadFormat = StrEnum("WorkloadFormat", "swf openb philly borg jobs")
+"""Formats of workloads in files."""
 
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class WorkloadFormat(StrEnum):
-    """Formats of workloads in files."""
-
-    swf = "swf"
-    openb = "openb"
-    philly = "philly"
-    borg = "borg"
-    jobs = "jobs"
-
-
-class EstimateSource(StrEnum):
-    """The run times that the scheduler is given."""
-
-    none = "none"
-    exact = "exact"
-    users = "users"
-    learnt = "learnt"
+EstimateSource = StrEnum("EstimateSource", "none exact users learnt")
+"""The run times that the scheduler is given."""
 
 
 @dataclass(frozen=True)
