@@ -4,8 +4,6 @@ Imported where a program uses the official client: the import takes a fifth of a
 """
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs of containers and connections with them, whichever kubelet runs their pod."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping

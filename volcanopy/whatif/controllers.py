@@ -241,6 +241,3 @@ def is_replaced(cluster: Cluster, pod: core.Pod) -> bool:
     if owner is None:
         return False
     return owner.kind != "BatchJob" or ("BatchJob", f"{pod.metadata.namespace}/{owner.name}") not in cluster.objects
-
-
-__all__ = ["JobControllers", "RejectedError", "counted", "create_pod", "delete_pod", "is_replaced", "read_job"]

@@ -1,7 +1,5 @@
 """``Checkpoint``: the state of a program that may be evicted, and its request to continue in a new pod."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """The outcomes of calls as their pods end: one watch of jobs and one of pods for all calls of an executor."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from collections.abc import Callable, Iterable

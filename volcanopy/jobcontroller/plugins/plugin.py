@@ -6,8 +6,6 @@ arguments come as on a command line (``--ssh-port=2022``) and are read into a py
 with the plugin's usage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args, get_origin

@@ -6,8 +6,6 @@ taken when the first is deleted. The root and default queue exist in each API wi
 API is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 

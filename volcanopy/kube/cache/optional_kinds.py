@@ -3,8 +3,6 @@
 Without such a kind the scheduler works without its objects; a kind that appears later is followed from then on.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar

@@ -16,8 +16,6 @@ A controller or scheduler that decides from a cache must not decide the same twi
 Objects are identified by any hashable value that contains the uid. Versions are resource versions: growing integers.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ It relies on two properties of the API: the events of one kind come in the order
 versions are integers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import enum
 from collections.abc import AsyncGenerator, Callable, Iterable

@@ -1,7 +1,5 @@
 """Exponential back-off with jitter."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random

@@ -5,8 +5,6 @@ those of the official package.
 """
 
 # mypy: disable-error-code="no-untyped-call"
-from __future__ import annotations
-
 import json
 import os
 import subprocess

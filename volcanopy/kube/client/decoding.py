@@ -1,7 +1,5 @@
 """Decoding of responses into typed objects; objects that do not match their type are skipped and reported."""
 
-from __future__ import annotations
-
 import gc
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -3,8 +3,6 @@
 There are two families. :class:`ApiError`: the server rejected the request; the exception contains the parsed ``Status``.
 :class:`NoAnswer`: no (complete) response came, so ``maybe_applied`` indicates whether the server may have applied the request."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import msgspec

@@ -5,8 +5,6 @@ one piece of bytes, and of the answer's headers only those are kept that the cli
 left to aiohttp.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import socket

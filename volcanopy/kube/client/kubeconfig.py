@@ -4,8 +4,6 @@ Several files are merged as by kubectl: the first that defines a name wins, and 
 contains them. Every failure is one message that names the file and the entry.
 """
 
-from __future__ import annotations
-
 import atexit
 import base64
 import ipaddress

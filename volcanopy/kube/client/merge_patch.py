@@ -1,7 +1,5 @@
 """JSON merge patches (RFC 7386) from the difference of two objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -3,8 +3,6 @@
 Imported when the first of them is needed: it takes longer to import than everything else that a command needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus

@@ -18,8 +18,6 @@ A leader that has lost the Lease gets :class:`LostLeadership` and the process en
 process starts from the cluster state.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ This module only reads and writes the lock; :mod:`volcanopy.kube.leader.elector`
 write has the resource version of the last read, so of two concurrent writes one is rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ its requests share the time that the machine gives. The renewal needs a few mill
 reads whether this process leads.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine

@@ -4,8 +4,6 @@ Volcano measures times in milliseconds, cpu in milli-cpu, and serves some counte
 metrics with the conventional names and units.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from prometheus_client.core import Metric

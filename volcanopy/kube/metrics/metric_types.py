@@ -4,8 +4,6 @@ Most metrics are prometheus_client's own. A :class:`CallbackGauge` computes its 
 follows, so nothing has to be kept up to date and a series ends with its object.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

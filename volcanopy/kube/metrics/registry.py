@@ -5,8 +5,6 @@ metric, the name is Volcano's but for unit and suffix; :data:`FORMER_NAMES` are 
 pods or jobs, so the number of series does not grow with them.
 """
 
-from __future__ import annotations
-
 from prometheus_client import ProcessCollector
 
 from volcanopy.kube.metrics.metric_types import MetricRegistry, exponential_buckets

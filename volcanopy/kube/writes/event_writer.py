@@ -4,8 +4,6 @@ Recording is a plain function call that never waits and never fails; the events 
 about one object become one Event with a count, and an object with too many events gets fewer.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 replaces the one that waits, so ten changes within a second become one request.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The API of Docker on a Unix socket, as Docker and podman serve it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

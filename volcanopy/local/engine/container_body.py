@@ -1,7 +1,5 @@
 """What an engine is asked to create for a container of a pod. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from volcanopy.kube.client.kinds import Json

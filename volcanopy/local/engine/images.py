@@ -1,7 +1,5 @@
 """Images of containers: when they are pulled, with which credentials, and the Events and errors of a kubelet."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

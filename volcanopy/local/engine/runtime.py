@@ -1,7 +1,5 @@
 """Runs the containers of pods in a container engine."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

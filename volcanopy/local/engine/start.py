@@ -1,7 +1,5 @@
 """Finds a container engine on this machine, starts podman's API if it has to, and tries whether it runs containers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io

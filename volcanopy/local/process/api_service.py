@@ -3,8 +3,6 @@
 Only some users may listen on that port. Without it programs find the API server by their variables alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -4,8 +4,6 @@ Programs change the folders of their volumes at any time: a path that was checke
 here is used by its descriptor and not by its path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -3,8 +3,6 @@
 A container's groups are below one folder per hierarchy that belongs to this cluster, beside or below the group of its process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

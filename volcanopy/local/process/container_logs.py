@@ -1,7 +1,5 @@
 """Logs of containers on process nodes: one file a run, every line with its time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run of a container: its output in a log file, its signals and its exit code, whatever runs it."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

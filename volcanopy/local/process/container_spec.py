@@ -1,7 +1,5 @@
 """What a container runs: its command, environment and mounts, resolved from the pod, ConfigMaps and Secrets. Pure."""
 
-from __future__ import annotations
-
 import base64
 import math
 import posixpath

@@ -1,7 +1,5 @@
 """A command that runs beside a container: `kubectl exec`, exec probes, lifecycle hooks."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Folders for pods, with modes that do not depend on the umask."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path

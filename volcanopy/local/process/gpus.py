@@ -1,7 +1,5 @@
 """The GPUs of this machine, found by nvidia-smi, and which containers have them."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ that ends: then the guardian deletes the cluster's containers in a container eng
 reported to it, and deletes the folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Addresses of pods on the loopback network, and the hosts files through which pods of a namespace find each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 All of them use the network of the machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

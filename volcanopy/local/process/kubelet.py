@@ -1,7 +1,5 @@
 """The kubelet of process nodes: runs the pods that are bound to them as processes of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -1,7 +1,5 @@
 """Starts what an isolation gives as a command, and learns whether the program has started."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

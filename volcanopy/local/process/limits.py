@@ -1,7 +1,5 @@
 """Enforces the limits of one run of a container: by control groups; without one for memory, by measuring it."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Process nodes: this machine's cpus and memory, shared out among them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """What processes of this machine use, from the file system /proc."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

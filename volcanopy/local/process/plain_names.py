@@ -4,8 +4,6 @@ What a cluster's DNS resolves is replaced: `HOSTNAME.SUBDOMAIN` and `SERVICE` in
 their address when their name is first used. A Service's short name is replaced alone, before a port, or in a URL.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

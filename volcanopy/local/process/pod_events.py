@@ -1,7 +1,5 @@
 """Which Events a kubelet writes about a pod when its status changes. Pure."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from volcanopy.kube.client.kinds import Json

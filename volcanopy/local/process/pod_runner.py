@@ -8,8 +8,6 @@
 A deletion or the deadline stops what runs: preStop, SIGTERM, and SIGKILL after the grace period.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

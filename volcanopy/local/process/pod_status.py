@@ -1,7 +1,5 @@
 """Statuses of pods on process nodes, as a kubelet writes them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Startup, readiness and liveness probes: exec, httpGet, tcpSocket."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

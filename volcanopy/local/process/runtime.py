@@ -1,7 +1,5 @@
 """How the containers of pods are run: as programs of this machine, or by another program that serves the same interface."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ An event loop of libuv forks, which copies the page tables of a cluster with all
 to be called in the new process, the interpreter uses vfork instead: 0.4 ms.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -3,8 +3,6 @@
 A write that the server did not answer in time is repeated. It may still be carried out later, after writes that followed it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any

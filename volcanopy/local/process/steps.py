@@ -1,7 +1,5 @@
 """Chooses how containers are isolated: the strongest step that works here, tried by starting a program."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Limits of local storage: `sizeLimit` of emptyDir volumes and limits of ephemeral-storage, measured as by a kubelet."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Mapping

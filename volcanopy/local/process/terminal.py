@@ -1,7 +1,5 @@
 """A pseudo-terminal: what a container or a command with `tty` reads and writes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """The grace period of the containers of a pod."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any

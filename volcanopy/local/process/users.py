@@ -1,7 +1,5 @@
 """As whom the programs of pods run."""
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """The volumes of a pod as directories of this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

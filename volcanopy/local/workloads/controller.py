@@ -4,8 +4,6 @@ On a real cluster kube-controller-manager does this. A workload is decided again
 changed, and not before the watch has shown what was written for it last.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -3,8 +3,6 @@
 The pods are bound by the scheduler, to which each names its node. An update replaces the pods `maxUnavailable` at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -6,8 +6,6 @@
 3. ReplicaSets without replicas beyond `revisionHistoryLimit` are deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json

@@ -1,7 +1,5 @@
 """Jobs of `batch/v1`: pods until enough have succeeded, or too many have failed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """What a workload controller does next: writes as data, and the facts about pods that they follow from. Pure."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import math

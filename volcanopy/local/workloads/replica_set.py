@@ -1,7 +1,5 @@
 """ReplicaSets: as many pods of a template as `spec.replicas` specifies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json

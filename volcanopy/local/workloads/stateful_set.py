@@ -1,7 +1,5 @@
 """StatefulSets: pods with stable names and claims, created in order and updated from the last to the first."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

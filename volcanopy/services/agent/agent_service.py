@@ -4,8 +4,6 @@ The object has the name of the node and belongs to it. It is written with server
 is removed, and a deleted object is created again. The agent reads nothing from the API server but its node.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

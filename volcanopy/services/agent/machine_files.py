@@ -1,7 +1,5 @@
 """Reads of a node's files: the kernel's below ``/sys`` and ``/proc``, and the kubelet's."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

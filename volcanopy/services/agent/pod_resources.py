@@ -4,8 +4,6 @@ The call needs five types of HTTP/2 frames and no library: the request has one b
 the message is read, not its headers. The format is that of RFC 9113, 7541 (headers) and the kubelet's ``podresources/v1``.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterator

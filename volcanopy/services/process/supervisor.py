@@ -5,8 +5,6 @@ silently, and starts it again after a short pause. A part that ends too often en
 and another process, or the next start, does the work. :class:`Watchdog` does the same when the event loop stands still.
 """
 
-from __future__ import annotations
-
 import asyncio
 import faulthandler
 import os

@@ -4,8 +4,6 @@ Requests are made from the thread that decides a cycle, so they are not on the e
 awaited at once, over connections that stay open.
 """
 
-from __future__ import annotations
-
 import http.client
 import ssl
 import threading

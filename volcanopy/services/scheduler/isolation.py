@@ -10,8 +10,6 @@
 A cycle is tried about ``2 log2(suspects)`` times for each object that is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reports of objects that the scheduler excludes: an error in the log, an Event, and a condition of pods and PodGroups."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

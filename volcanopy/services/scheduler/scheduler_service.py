@@ -4,8 +4,6 @@ All decisions are made by :func:`volcanopy.scheduler.core.schedule`. The process
 cluster again, so it may end at any point and another may continue.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

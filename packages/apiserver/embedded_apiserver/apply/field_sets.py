@@ -5,16 +5,11 @@ the set where its tree is empty or has the key `.`; its other keys are what is o
 have elements of their own and which are one value.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
-
-__all__ = ["ANY", "Compared", "FieldSet", "compare", "difference", "fields_of", "granular", "intersection",
-           "item_element", "item_schema", "member_schema", "owned", "path_names", "union", "whole"]  # fmt: skip
 
 Json = Any
 FieldSet = dict[str, Any]

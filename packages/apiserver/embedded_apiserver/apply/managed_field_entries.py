@@ -7,18 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from embedded_apiserver.apply.field_sets import ANY, FieldSet, Schema
 
-__all__ = [
-    "UNOWNED",
-    "ApplyConflict",
-    "Conflict",
-    "ManagedFieldsEntry",
-    "bare",
-    "entries_of",
-    "ownable",
-    "root_schema",
-    "with_entries",
-]
-
 Json = Any
 Object = dict[str, Any]
 

@@ -4,8 +4,6 @@ Both are pure: an object and a write go in, the object with its `metadata.manage
 changed. `schema` is the kind's schema with references resolved, or None where nothing is known.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

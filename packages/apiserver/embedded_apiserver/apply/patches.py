@@ -4,15 +4,11 @@ No function changes its inputs. Results share unchanged parts with them, so obje
 once they were patched.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonpatch
-
-__all__ = ["PatchError", "json_patch", "merge_patch", "strategic_merge"]
 
 Json = Any
 Schema = Mapping[str, Any]

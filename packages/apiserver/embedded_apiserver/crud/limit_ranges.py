@@ -1,7 +1,5 @@
 """LimitRanges: defaults and bounds of the containers, pods and claims of a namespace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from embedded_apiserver import quantities

@@ -4,8 +4,6 @@ A new object with which a sum would exceed its hard limit is rejected. A pod tha
 change and are written to `status.used`. Updates that enlarge an object are not checked; quotas with a `scopeSelector` match none.
 """
 
-from __future__ import annotations
-
 from embedded_apiserver import quantities
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.limit_ranges import CLAIMS, PODS, Units, sum_of

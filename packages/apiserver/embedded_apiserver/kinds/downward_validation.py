@@ -1,7 +1,5 @@
 """Validation of references to fields of a pod and to resources of a container."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

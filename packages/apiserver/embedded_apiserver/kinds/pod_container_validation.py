@@ -1,7 +1,5 @@
 """Validation of what only some containers have: ports, references of variables, probes, hooks and a security context."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Validation of a pod's volumes, and of the mounts and devices of its containers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults

@@ -4,8 +4,6 @@ CEL treats `x.f(y)` as `f(x, y)`, so one function serves the string and the list
 carry values of new types; a quantity is therefore its own text, and the functions on quantities read it again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,8 +14,6 @@ from typing import Any, Final
 from embedded_apiserver import quantities
 from embedded_apiserver.schema.cel_library import stdlib
 from embedded_apiserver.schema.formats import FORMATS, pattern
-
-__all__ = ["FUNCTIONS"]
 
 
 def _amount(text: Any) -> Fraction:

@@ -5,8 +5,6 @@ see: those whose names stand in its text, unless it compares whole objects. Valu
 over again: most writes change nothing that a rule can see.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -28,8 +26,6 @@ from embedded_apiserver.schema.field_errors import (
 )
 from embedded_apiserver.schema.formats import parse_duration, parse_timestamp
 from embedded_apiserver.schema.schema_tree import SchemaNode
-
-__all__ = ["RuleError", "ValidationRule", "compile_rules"]
 
 Json = Any
 Convert = Callable[[Any], Any]

@@ -18,8 +18,6 @@ import msgspec
 from embedded_apiserver.schema.formats import INTEGER_RANGES, matcher, parse_timestamp
 from embedded_apiserver.schema.schema_tree import SchemaNode, as_decoded, prune, read_schema
 
-__all__ = ["Definitions"]
-
 Json = Any
 PREFERRED_MINOR: Final = "1.36"
 QUANTITY: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"

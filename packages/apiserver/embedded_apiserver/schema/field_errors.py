@@ -1,13 +1,8 @@
 """Errors of single fields, worded as by a real API server."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-__all__ = ["DUPLICATE", "FORBIDDEN", "INVALID", "NOT_SUPPORTED", "OMITTED", "REQUIRED", "TOO_LONG", "TOO_MANY",
-           "TYPE_INVALID", "FieldError", "FieldPath", "go_json", "go_number", "path_text"]  # fmt: skip
 
 INVALID: Final = "FieldValueInvalid"
 TYPE_INVALID: Final = "FieldValueTypeInvalid"

@@ -1,7 +1,5 @@
 """The string formats and number ranges that a custom resource's schema can name, as predicates."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Callable
@@ -11,8 +9,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import re2
-
-__all__ = ["FORMATS", "INTEGER_RANGES", "PatternError", "matcher", "parse_duration", "parse_timestamp", "pattern"]
 
 
 @lru_cache(maxsize=1024)

@@ -4,15 +4,11 @@ Understood are member names (escaped dots, quoted in brackets), indexes, slices,
 indexes, and filters such as `[?(@.type=="Ready")]`.
 """
 
-from __future__ import annotations
-
 import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
-
-__all__ = ["JsonPathError", "compile_path"]
 
 Json = Any
 Step = Callable[[Iterable[Json]], Iterator[Json]]

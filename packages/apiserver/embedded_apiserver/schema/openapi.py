@@ -3,15 +3,11 @@
 `kubectl` leaves validation to the server where a kind's patch operation knows the parameter `fieldValidation`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from embedded_apiserver.schema.definitions import Definitions
-
-__all__ = ["KindInfo", "document", "index"]
 
 Schema = dict[str, Any]
 _COMPONENTS: Final = "#/components/schemas/"

@@ -3,12 +3,8 @@
 kubectl and helm validate with it what the v3 documents do not describe (`kind: List`), and older clients read nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
-
-__all__ = ["document"]
 
 _V3_REFERENCE: Final = "#/components/schemas/"
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})

@@ -4,17 +4,12 @@ Most values are valid and cost no more than this. `validation` walks an invalid 
 compares the two.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from embedded_apiserver.schema.formats import FORMATS, INTEGER_RANGES, matcher
 from embedded_apiserver.schema.schema_tree import SchemaNode, read_schema
-
-__all__ = ["Bounds", "Check", "Json", "bounds_of", "compile_check", "format_of", "has_type", "in_bounds", "json_type",
-           "repeated", "required_members", "same"]  # fmt: skip
 
 Json = Any
 Check = Callable[[Any], bool]

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from embedded_apiserver.schema.field_errors import FieldPath, path_text
 
-__all__ = ["NO_DEFAULT", "SchemaNode", "as_decoded", "compile_clean", "default", "drop_nulls", "prune", "read_schema"]
-
 Json = Any
 NO_DEFAULT: Final = object()
 _ZERO: Final[Mapping[str, Json]] = {

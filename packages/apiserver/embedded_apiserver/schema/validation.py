@@ -3,8 +3,6 @@
 Called only where the compiled predicate of `predicates` is false.
 """
 
-from __future__ import annotations
-
 import json
 
 from embedded_apiserver.schema.field_errors import (
@@ -33,8 +31,6 @@ from embedded_apiserver.schema.predicates import (
     same,
 )
 from embedded_apiserver.schema.schema_tree import SchemaNode, read_schema
-
-__all__ = ["explain"]
 
 
 def explain(node: SchemaNode, value: Json, steps: FieldPath = ()) -> list[FieldError]:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-__all__ = ["FieldSelector", "LabelSelector", "Requirement", "SelectorError", "label_selector_from_object"]
-
 
 class SelectorError(ValueError):
     """A selector that cannot be understood; the text is the message for the user."""

@@ -1,7 +1,5 @@
 """The columns of the built-in kinds, as `kubectl get` shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -9,8 +7,6 @@ from typing import Any, Final
 from embedded_apiserver.schema.formats import parse_timestamp
 from embedded_apiserver.wire.columns import AGE, NAME, Column, age_since, human_duration
 from embedded_apiserver.wire.pod_columns import POD_COLUMNS
-
-__all__ = ["builtin_columns"]
 
 Json = Any
 Object = Mapping[str, Any]

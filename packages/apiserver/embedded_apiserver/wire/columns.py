@@ -1,15 +1,11 @@
 """Columns: a name and a function from an object to a cell; and how ages are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from embedded_apiserver.schema.formats import parse_timestamp
-
-__all__ = ["AGE", "NAME", "Column", "age_of", "age_since", "human_duration"]
 
 Json = Any
 Cell = Callable[[Mapping[str, Any], datetime], Json]

@@ -3,15 +3,11 @@
 The field numbers are those of the published message definition `openapi.v2.Document` (OpenAPIv2.proto of gnostic-models).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
-
-__all__ = ["CONTENT_TYPE", "encode"]
 
 # Clients request `spec.v2@v1.0`, but "@" is no character of a media type: API servers answer with "." in its place.
 CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -1,14 +1,10 @@
 """Columns of `kubectl get pods`: status, ready containers, restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from embedded_apiserver.wire.columns import AGE, NAME, Column, age_since
-
-__all__ = ["POD_COLUMNS", "pod_status"]
 
 Json = Any
 Pod = Mapping[str, Any]

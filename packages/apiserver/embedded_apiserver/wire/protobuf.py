@@ -3,8 +3,6 @@
 The embedded API server answers in JSON always; it only has to read protobuf.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,8 +11,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-
-__all__ = ["CONTENT_TYPE", "ProtobufError", "decode"]
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"

@@ -3,8 +3,6 @@
 Built-in kinds have their own columns, custom resources those of their definition.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ An excluded object is treated as absent until its content changes. What an exclu
 node offers nothing meanwhile. Jobs of an excluded queue wait, as do the pods of an excluded PodGroup.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime

@@ -7,8 +7,6 @@ takes them back, so the next cycle may start while the last plan is still being 
 All methods run on the event loop without waiting.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

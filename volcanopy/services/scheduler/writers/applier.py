@@ -4,8 +4,6 @@
 writes of one object are serialised, so a later plan's effect never overtakes an earlier one's.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Devices first, since that is immediate; then volumes, whose controllers get the 
 cannot be bound in the end, its devices are released. Decisions about volumes stay; the next cycle takes them into account.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ before it binds the pod, and the device plugin removes it when it has handed out
 removed after five minutes is void, as in Volcano: its pod never reached the device plugin.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta

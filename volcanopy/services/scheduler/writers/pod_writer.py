@@ -9,8 +9,6 @@ reading the pod shows which.
 resources are given back at once, so that other jobs start, but it is not tried, since a cycle would decide the same.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 

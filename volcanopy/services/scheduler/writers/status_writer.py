@@ -7,8 +7,6 @@ has it already. That a group or pod is unschedulable is written only after a del
 condition.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

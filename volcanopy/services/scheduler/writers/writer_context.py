@@ -1,7 +1,5 @@
 """What the writers of a scheduler share: client, store, events, and the limits of requests in flight."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
