@@ -11,10 +11,13 @@ import yaml
 
 from tests.cli.fake_api_server import FakeApiServer, fake_api_server
 from tests.cli.run_commands import Outcome, Run, local_cluster, run_in_process
+from tests.controlplane.fixtures import kubectl_program
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
+
+__all__ = ["kubectl_program"]
 
 NAMESPACES: Kind[Json] = Kind("", "v1", "Namespace", "namespaces", False, dict)
 

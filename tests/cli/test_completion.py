@@ -108,10 +108,7 @@ def test_zsh_completes_a_line_that_is_typed(environment: dict[str, str]) -> None
         assert "suspend" in read_until(end, process, "suspend")
 
 
-def test_kubectl_completes_its_plugin(environment: dict[str, str]) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl on this machine")
-    asked = [kubectl, "__complete", "volcanopy", "job", "su"]
+def test_kubectl_completes_its_plugin(environment: dict[str, str], kubectl_program: Path) -> None:
+    asked = [str(kubectl_program), "__complete", "volcanopy", "job", "su"]
     answer = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert {"submit", "suspend"} <= set(answer.stdout.split())

@@ -1,7 +1,6 @@
 """``kubectl volcanopy``: the real kubectl finds the plugin, and all is as without it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,14 +10,11 @@ import pytest
 
 from tests.cli.run_commands import Run
 
-KUBECTL = shutil.which("kubectl")
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")
 
 
 @pytest.fixture
-def kubectl(tmp_path: Path, kubeconfig: Path):  # type: ignore[no-untyped-def]
+def kubectl(kubectl_program: Path, tmp_path: Path, kubeconfig: Path):  # type: ignore[no-untyped-def]
     """kubectl, with the executables that the package installs on its path."""
     for name, target in tomllib.loads(PROJECT.read_text())["project"]["scripts"].items():
         module, _, function = target.partition(":")
@@ -28,7 +24,7 @@ def kubectl(tmp_path: Path, kubeconfig: Path):  # type: ignore[no-untyped-def]
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig)}
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [str(KUBECTL), *words]
+        command = [str(kubectl_program), *words]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
 
     return run

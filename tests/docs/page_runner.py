@@ -31,14 +31,15 @@ ERROR_PREFIXES = ("error:", "volcanopy: ")
 class Reader:
     """Runs the blocks of a page from top to bottom."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kubectl: Path | None) -> None:
         self.folder = folder
+        programs = [Path(sys.prefix) / "bin", os.environ["PATH"], *([kubectl.parent] if kubectl else [])]
         for name in ("examples", "docs", "charts"):
             (folder / name).symlink_to(ROOT / name)
         (folder / ".venv").symlink_to(sys.prefix)
         self.environment = {
             **os.environ,
-            "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(map(str, programs)),
             "KUBECONFIG": str(folder / "volcanopy.kubeconfig"),
             "HOME": str(folder),
             "NO_COLOR": "1",
@@ -174,15 +175,23 @@ def identity(body: dict[str, Any]) -> str:
 
 
 @contextmanager
-def reader(folder: Path) -> Iterator[Reader]:
+def reader(folder: Path, kubectl: Path | None = None) -> Iterator[Reader]:
     """Yield a reader; its processes end with the page."""
-    page_reader = Reader(folder)
+    page_reader = Reader(folder, kubectl)
     try:
         yield page_reader
     finally:
         page_reader.end()
 
 
+def uses_kubectl(listed: list[Block]) -> bool:
+    """Return whether a page calls kubectl, or has manifests that are applied with it."""
+    calls = any(block.language in {"console", "sh"} and "kubectl " in block.text for block in listed)
+    return calls or any(block.language == "yaml" and not NOT_APPLIED & set(block.words) for block in listed)
+
+
+NOT_APPLIED = {"scheduler", "policy", "values", "part"}
+"""Words of blocks of YAML that are no manifests."""
 OFFLINE = {"docs/simulate.md"}
 """Pages whose commands connect to no cluster."""
 
@@ -190,9 +199,8 @@ OFFLINE = {"docs/simulate.md"}
 def needs_cluster(listed: list[Block]) -> bool:
     """Return whether a page needs a cluster that it does not start itself."""
     starts = any(block.language == "sh" and "background" in block.words for block in listed)
-    plain: set[Any] = {"scheduler", "policy", "values", "part"}
     uses = any(block.page not in OFFLINE for block in listed) and any(
-        (block.language == "yaml" and not plain & set(block.words)) or block.language in {"console", "sh"}
+        (block.language == "yaml" and not NOT_APPLIED & set(block.words)) or block.language in {"console", "sh"}
         for block in listed
     )
     return uses and not starts

@@ -1,13 +1,15 @@
 """The blocks of every document run and print what the document shows."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.docs.page_runner import needs_cluster, reader
+from tests.controlplane.fixtures import kubectl_program
+from tests.docs.page_runner import needs_cluster, reader, uses_kubectl
 from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
+
+__all__ = ["kubectl_program"]
 
 ELSEWHERE: dict[str, str] = {
     "make demo     # installs": "make test runs these tests, and tests/local/process/test_demo.py runs what make demo runs",
@@ -52,14 +54,13 @@ def _cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", _cases())
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if (elsewhere := PAGES_ELSEWHERE.get(str(page.relative_to(ROOT)))) is not None:
         assert (ROOT / elsewhere.partition(":")[0]).is_file()
         pytest.skip(elsewhere)
     listed = [block for block in blocks(page) if _runs(block)]
-    if needs_cluster(listed) and shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not on the PATH")
-    with reader(tmp_path) as page_reader:
+    kubectl: Path | None = request.getfixturevalue("kubectl_program") if uses_kubectl(listed) else None
+    with reader(tmp_path, kubectl) as page_reader:
         if needs_cluster(listed):
             page_reader.start("volcanopy local up --simulate 3")
         for block in listed:

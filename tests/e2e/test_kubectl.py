@@ -1,8 +1,6 @@
 """What a user types: kubectl on a cluster at work, with the answers of any other cluster."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,18 +12,13 @@ Kubectl = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def kubectl(cluster: World, tmp_path: Path) -> Kubectl:
+def kubectl(kubectl_program: Path, cluster: World, tmp_path: Path) -> Kubectl:
     """Runs kubectl in the test's namespace; gives what it printed, of a command that ended well."""
-    program = shutil.which("kubectl")
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("kubectl is not on the PATH")
-        pytest.skip("kubectl is not on the PATH")
     everywhere = (f"--kubeconfig={cluster.kubeconfig}", f"--cache-dir={tmp_path / 'cache'}", "--request-timeout=120s")
 
     async def run(*arguments: str, status: int = 0) -> str:
         process = await asyncio.create_subprocess_exec(
-            program, *everywhere, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            kubectl_program, *everywhere, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         printed, _ = await process.communicate()
         assert process.returncode == status, printed.decode()

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,14 +57,11 @@ async def test_the_table_of_jobs_follows_the_cluster(gangs: Run, kubeconfig: Pat
     await command(gangs, "job", "delete", "later")
 
 
-async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path) -> None:
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
+async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path, kubectl_program: Path) -> None:
     columns = "NAME:.metadata.name,PHASE:.status.state.phase,QUEUE:.spec.queue"
 
     async def printed(*words: str) -> list[list[str]]:
-        command = [kubectl, "get", *words, "--no-headers", "--kubeconfig", str(kubeconfig)]
+        command = [str(kubectl_program), "get", *words, "--no-headers", "--kubeconfig", str(kubeconfig)]
         program = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         return [line.split() for line in (await program.communicate())[0].decode().splitlines()]
 
