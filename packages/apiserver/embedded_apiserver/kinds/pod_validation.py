@@ -31,11 +31,6 @@ USUAL_TOLERATIONS = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("containers", "initContainers")
-_DETAILS = frozenset(
-    {"ports", "volumeMounts", "volumeDevices", "envFrom", "lifecycle", "restartPolicy", "securityContext"}
-    | {"livenessProbe", "readinessProbe", "startupProbe"}
-)
-"""What the short check of a container leaves to the full one."""
 _SYSTEMS = ("linux", "windows")
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
@@ -60,8 +55,7 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
         faults += volume_faults(spec["volumes"], f"{path}.volumes", volumes)
     for key in _CONTAINERS:
         for index, container in enumerate(spec.get(key) or ()):
-            if not _sound_container(container, seen):
-                faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
+            faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
         if any("ports" in container for container in spec.get(key) or ()):
             faults += host_port_faults(spec[key], f"{path}.{key}")
     if spec["restartPolicy"] not in _RESTART:
@@ -91,30 +85,6 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
     return faults
 
 
-def _sound_container(container: Body, seen: set[str]) -> bool:
-    """Whether a plain container is surely valid; records its name. False only means that the full check decides."""
-    name, image = container.get("name"), container.get("image")
-    if not name or name in seen or label_faults(name) or not image or image[0].isspace() or image[-1].isspace():
-        return False
-    if not _DETAILS.isdisjoint(container):
-        return False
-    if container["imagePullPolicy"] not in _PULL or container["terminationMessagePolicy"] not in _MESSAGE:
-        return False
-    for variable in container.get("env") or ():
-        if (
-            not variable.get("name")
-            or "=" in variable["name"]
-            or not variable["name"].isascii()
-            or "valueFrom" in variable
-        ):
-            return False
-    resources = container["resources"]
-    if resources and not _sound(resources):
-        return False
-    seen.add(name)
-    return True
-
-
 def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[Broken]:
     name = container.get("name")
     if not name:
@@ -138,23 +108,7 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[
         yield unsupported(f"{path}.restartPolicy", container["restartPolicy"], sorted(_RESTART))
     yield from mount_faults(container, path, volumes)
     yield from detail_faults(container, path)
-    resources = container["resources"]
-    if resources and not _sound(resources):
-        yield from resource_faults(container["resources"], f"{path}.resources")
-
-
-def _sound(resources: Body) -> bool:
-    """Whether resources are surely valid: with nothing but positive standard amounts, requests within limits."""
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for amounts in (limits, requests):
-        for name, amount in amounts.items():
-            if name not in _STANDARD or amount[:1] == "-":
-                return False
-    for name, amount in requests.items():
-        limit = limits.get(name)
-        if limit is not None and limit != amount and _compared(amount, limit) > 0:
-            return False
-    return True
+    yield from resource_faults(container["resources"], f"{path}.resources")
 
 
 def resource_faults(resources: Body, path: str) -> Iterator[Broken]:
