@@ -6,6 +6,7 @@ from collections import Counter
 import aiohttp
 import pytest
 
+from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.server import ApiServer
 from http_client import MAPS, PODS, Client, binding, map_of, pod
 
@@ -155,6 +156,23 @@ async def test_pages_show_one_resource_version(client: Client) -> None:
     assert last["items"][1]["data"] == {"k": "v"}
     assert last["metadata"]["resourceVersion"] == page["metadata"]["resourceVersion"]
     assert "continue" not in last["metadata"]
+
+
+async def test_a_page_with_a_selector_compares_no_objects_behind_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    matches = Filter.matches
+    monkeypatch.setattr(Filter, "matches", lambda self, entry: compared.append(entry.name) or matches(self, entry))
+    for name in "abcdefgh":
+        await client.create(MAPS, map_of(name, {"x": str("aceg".count(name))}))
+    token, pages = "", []
+    while not pages or token:
+        page = await client.get(f"{MAPS}?labelSelector=x%3D1&limit=2&continue={token}")
+        pages.append("".join(item["metadata"]["name"] for item in page["items"]))
+        token = page["metadata"].get("continue", "")
+    assert pages == ["ac", "eg"]
+    assert "".join(compared) == "abcde" + "defgh"
 
 
 async def test_an_exact_list_shows_a_past_version(client: Client) -> None:

@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from embedded_apiserver.server import ApiServer
+from embedded_apiserver.store import object_store
 from embedded_apiserver.store.journal import JournalError, open_journal
 from embedded_apiserver.store.object_store import Store
 from http_client import MAPS, PODS, Client, binding, map_of, owner, pod
@@ -119,3 +121,26 @@ def test_the_journal_is_compacted_when_it_outgrows_its_objects(tmp_path: Path, m
     entry = again.bucket("configmaps").get("d", "m")
     assert entry is not None
     assert entry.body["n"] == 499
+
+
+def test_a_journal_is_read_without_all_its_objects_in_memory_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store, "DECODED", 10)
+    store = Store()
+    journal = open_journal(tmp_path / "state", store)
+    for number in range(500):
+        names = {"name": f"m{number}", "namespace": "x", "uid": f"u{number}"}
+        data = {f"k{key}": f"{number}" for key in range(300)}
+        store.put(store.bucket("maps"), {"kind": "M", "apiVersion": "v1", "metadata": names, "data": data})
+    journal.close()
+    tracemalloc.start()
+    try:
+        open_journal(tmp_path / "state", restored := Store()).close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [entry.raw for entry in restored.bucket("maps").entries()] == [
+        entry.raw for entry in store.bucket("maps").entries()
+    ]
+    assert peak < 1.5 * (tmp_path / "state").stat().st_size

@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
@@ -58,17 +60,18 @@ def list_objects(ctx: Context, call: Call) -> Response:
             raise bad_request("specifying resource version is not allowed when using continue")
         version, start = _read_token(token)
         space = None if chosen.everything else chosen.namespace
-        later = [e for e in bucket.entries_at(version, space) if (e.namespace, e.name) > start]
-        entries = [entry for entry in later if chosen.matches(entry)]
+        picked: Iterable[StoredObject] = filter(chosen.matches, bucket.entries_at(version, space, start))
     else:
         asked = check_version(ctx, call)
         if asked and call.query.get("resourceVersionMatch") == "Exact":
             version = asked
             space = None if chosen.everything else chosen.namespace
-            entries = [entry for entry in bucket.entries_at(version, space) if chosen.matches(entry)]
+            picked = filter(chosen.matches, bucket.entries_at(version, space))
         else:
             version = ctx.store.version
-            entries = chosen.pick(bucket)
+            picked = chosen.pick(bucket)
+    # With a selector, how many remain is not in the answer: objects behind the page are not compared.
+    entries = list(islice(picked, limit + 1 if limit and chosen.selective else None))
     metadata: Body = {"resourceVersion": str(version)}
     if limit and len(entries) > limit:
         rest = len(entries) - limit

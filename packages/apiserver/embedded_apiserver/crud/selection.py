@@ -1,5 +1,6 @@
 """Label and field selectors of a request, against stored objects."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from embedded_apiserver.context import Call
@@ -68,17 +69,17 @@ class Filter:
             return False
         return self._fields is None or self._fields.matches(lambda path: value_at(body, path, self._kind))
 
-    def pick(self, bucket: Bucket) -> list[StoredObject]:
-        """The current objects that are meant, ordered."""
+    def pick(self, bucket: Bucket) -> Iterable[StoredObject]:
+        """The current objects that are meant, ordered, each compared when it is reached."""
         if self.node and bucket.by_node is not None:
-            return [entry for entry in bucket.on_node(self.node) if self.matches(entry)]
+            return filter(self.matches, bucket.on_node(self.node))
         if self.name and (self.namespace or not self._kind.namespaced):
             entry = bucket.get(self.namespace, self.name)
             return [entry] if entry is not None and self.matches(entry) else []
         entries = bucket.entries(None if self.everything else self.namespace)
         if not self.selective and not self.name:
             return entries
-        return [entry for entry in entries if self.matches(entry)]
+        return filter(self.matches, entries)
 
 
 def _unknown(path: str, kind: Kind) -> str:

@@ -15,7 +15,7 @@ import shutil
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -50,12 +50,13 @@ class Journal:
         self._lock = _locked(self.path)
         try:
             if self.path.exists():
-                data = self.path.read_bytes()
-                if data and not data.startswith(b'["'):
-                    raise JournalError(
-                        f"{self.path} is not a journal of this server: it is left as it is, choose another file"
-                    )
-                self._replay(data, repair)
+                with self.path.open("rb") as file:
+                    if (start := file.read(2)) and start != b'["':
+                        raise JournalError(
+                            f"{self.path} is not a journal of this server: it is left as it is, choose another file"
+                        )
+                    file.seek(0)
+                    self._replay(file, repair)
             self._rewrite()
         except BaseException:
             self.close()
@@ -98,19 +99,21 @@ class Journal:
                 os.close(descriptor)
         self._file = self._lock = -1
 
-    def _replay(self, data: bytes, repair: bool) -> None:
-        bodies: dict[tuple[str, str, str], dict[str, object]] = {}
+    def _replay(self, file: BinaryIO, repair: bool) -> None:
+        """Read the records once to find the last of each object, and again to restore these: memory holds one at a time."""
+        offsets: dict[tuple[str, str, str], int] = {}
         offset, kind = 0, 1
-        # What follows the last newline was being written when the process ended: it was never acknowledged.
-        for line in data.split(b"\n")[:-1]:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break  # it was being written when the process ended, and was never acknowledged
             try:
-                record = _record(line, kind)
+                record = _record(line[:-1], kind)
                 if record[0] == "=" and offset == 0:
                     kind = record[2] if len(record) > 2 else 1
                     if kind > FORMAT:
                         raise JournalError(f"{self.path} has format {kind}, which a later version has written")
-                    record = _record(line, kind)
-                self._apply(record, bodies)
+                    record = _record(line[:-1], kind)
+                self._apply(record, offset, offsets)
             except (msgspec.DecodeError, LookupError, TypeError, ValueError, UnicodeDecodeError) as error:
                 if isinstance(error, JournalError):
                     raise
@@ -121,22 +124,22 @@ class Journal:
                     ) from None
                 shutil.copy2(self.path, _spare(self.path))
                 break
-            offset += len(line) + 1
-        for (bucket, _, _), body in bodies.items():
-            self._store.restore(self._store.bucket(bucket), body)
+            offset += len(line)
+        for (bucket, _, _), offset in offsets.items():
+            file.seek(offset)
+            self._store.restore(self._store.bucket(bucket), _record(file.readline()[:-1], kind)[3])
         self._store.base = self._store.version
         for restored in self._store.buckets.values():
             restored.compacted = self._store.base
 
-    def _apply(self, record: list[Any], bodies: dict[tuple[str, str, str], dict[str, object]]) -> None:
+    def _apply(self, record: list[Any], offset: int, offsets: dict[tuple[str, str, str], int]) -> None:
         mark, version = record[0], record[1]
         if mark == "+":
-            body = record[3]
-            metadata = body["metadata"]
+            metadata = record[3]["metadata"]
             _ = int(metadata["resourceVersion"]), metadata["uid"]  # what the store needs
-            bodies[record[2], metadata.get("namespace", ""), metadata["name"]] = body
+            offsets[record[2], metadata.get("namespace", ""), metadata["name"]] = offset
         elif mark == "-":
-            bodies.pop(tuple(record[2]), None)
+            offsets.pop(tuple(record[2]), None)
         elif mark != "=":
             raise ValueError(f"unknown mark {mark!r}")
         self._store.version = max(self._store.version, int(version))

@@ -154,25 +154,29 @@ class Bucket:
                 entries.extend(names[name] for name in sorted(names))
         return entries
 
-    def entries_at(self, version: int, namespace: str | None = None) -> list[StoredObject]:
-        """The versions as they stood at `version`: the present, with later events undone. 410 if they are forgotten."""
+    def entries_at(
+        self, version: int, namespace: str | None = None, after: tuple[str, str] = ("", "")
+    ) -> list[StoredObject]:
+        """The versions as they stood at `version`, of the names after one: the present, with later events undone.
+
+        410 if they are forgotten.
+        """
         if version < self.compacted:
             raise expired(
                 "The provided continue parameter is too old to display a consistent list result. "
                 "You can start a new list without the continue parameter."
             )
-        present = {(e.namespace, e.name): e for e in self.entries(namespace)}
+        undone: dict[tuple[str, str], StoredObject | None] = {}
         for event in reversed(self.history):
             if event.version <= version:
                 break
-            key = (event.entry.namespace, event.entry.name)
-            if namespace is not None and key[0] != namespace:
-                continue
-            if event.previous is None:
-                present.pop(key, None)
-            else:
-                present[key] = event.previous
-        return [present[key] for key in sorted(present)]
+            if namespace in {None, event.entry.namespace}:
+                undone[event.entry.namespace, event.entry.name] = event.previous
+        present = [e for e in self.entries(namespace) if (key := (e.namespace, e.name)) > after and key not in undone]
+        if undone:
+            present += [entry for key, entry in undone.items() if entry is not None and key > after]
+            present.sort(key=lambda entry: (entry.namespace, entry.name))
+        return present
 
     def on_node(self, node: str) -> list[StoredObject]:
         """Pods bound to the node, ordered."""
