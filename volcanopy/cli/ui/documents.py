@@ -205,8 +205,12 @@ def _run_time(job: BatchJob, now: datetime) -> str:
     begin = job.status.start_time
     if begin is None:
         return ""
-    ended = job_status.phase(job) in job_status.FINISHED
-    end = next((each.last_transition_time for each in reversed(job.status.conditions)), None) if ended else now
+    has_ended = job_status.phase(job) in job_status.FINISHED
+    end = (
+        next((condition.last_transition_time for condition in reversed(job.status.conditions)), None)
+        if has_ended
+        else now
+    )
     return span(((end or now) - begin).total_seconds())
 
 
@@ -223,7 +227,7 @@ _COLUMNS = (
 
 def queue_page(view: ClusterView, name: str, resource: str, now: datetime) -> Json:
     """Return a queue with its limits, its jobs that wait and run in their order, and its users. Raises CommandError."""
-    queue = next((each for each in view.queues if each.metadata.name == name), None)
+    queue = next((queue for queue in view.queues if queue.metadata.name == name), None)
     if queue is None:
         raise CommandError(f'queue "{name}" not found')
     open_jobs = [
@@ -245,13 +249,13 @@ def queue_page(view: ClusterView, name: str, resource: str, now: datetime) -> Js
         "weight": queue.spec.weight,
         "limits": [
             {
-                "resource": each,
+                "resource": unit,
                 **{
-                    kind: quantity.shown(each, amounts[each]) if each in amounts else ""
+                    kind: quantity.shown(unit, amounts[unit]) if unit in amounts else ""
                     for kind, amounts in _limits(queue).items()
                 },
             }
-            for each in document["resources"]
+            for unit in document["resources"]
         ],
         "amounts": document["amounts"][name],
         "users": [[user, *counts] for user, counts in sorted(users.items())],
