@@ -100,7 +100,7 @@ class Journal:
         self._file = self._lock = -1
 
     def _replay(self, file: BinaryIO, repair: bool) -> None:
-        """Read the records once to find the last of each object, and again to restore these: memory holds one at a time."""
+        """Read the records once to find the last of each object, and again to restore these: memory has one at a time."""
         offsets: dict[tuple[str, str, str], int] = {}
         offset, kind = 0, 1
         for line in file:
