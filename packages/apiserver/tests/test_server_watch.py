@@ -8,6 +8,7 @@ import pytest
 
 from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.server import ApiServer
+from embedded_apiserver.store.object_store import StoredObject
 from http_client import MAPS, PODS, Client, binding, map_of, pod
 
 
@@ -163,10 +164,15 @@ async def test_a_page_with_a_selector_compares_no_objects_behind_it(
 ) -> None:
     compared: list[str] = []
     matches = Filter.matches
-    monkeypatch.setattr(Filter, "matches", lambda self, entry: compared.append(entry.name) or matches(self, entry))
+
+    def noting(self: Filter, entry: StoredObject) -> bool:
+        compared.append(entry.name)
+        return matches(self, entry)
+
+    monkeypatch.setattr(Filter, "matches", noting)
     for name in "abcdefgh":
         await client.create(MAPS, map_of(name, {"x": str("aceg".count(name))}))
-    token, pages = "", []
+    token, pages = "", list[str]()
     while not pages or token:
         page = await client.get(f"{MAPS}?labelSelector=x%3D1&limit=2&continue={token}")
         pages.append("".join(item["metadata"]["name"] for item in page["items"]))
