@@ -54,8 +54,6 @@ EQUAL_FRACTIONS = 1e-9
 """Fractions of the cluster that differ by less are equal."""
 EQUAL_DIGITS = 9
 """Shares of hierarchical DRF that are equal to so many digits are equal."""
-RECOMPUTED_JOBS = 64
-"""With more changed jobs at once all shares of the tree are computed anew, which is faster."""
 COMPARED_SHAPES = 32
 """For so many different pods the usable nodes are computed; the others count as if they fitted."""
 

@@ -268,7 +268,7 @@ class Session:
         """
         table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
         job = int(table.job[task])
-        ledger.place_single(task, node, Status.BINDING)
+        ledger.place(ledger.single(task), ledger.single(node), Status.BINDING)
         if not self.gangs.is_ready(JobView(ledger, job)):
             ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
             return False

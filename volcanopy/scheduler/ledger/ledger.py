@@ -219,18 +219,6 @@ class Ledger(LedgerColumns):
         self.status[tasks] = status
         self.node[tasks] = nodes
 
-    def place_single(self, task: int, node: int, status: Status) -> None:
-        """As :meth:`place` of one task that requests something, to a status with resources of the node."""
-        table = self.snapshot.tasks
-        shape, job, role = int(table.shape[task]), int(table.job[task]), int(table.role[task])
-        self._sheet[:, node] += self._taken[shape]
-        self.touched.add(node)
-        self.moved.add(task)
-        self._recount(job, role, Status.PENDING, status, 1)
-        self._hold(job, self._requests[shape])
-        self.status[task] = status
-        self.node[task] = node
-
     def unplace(self, tasks: Rows, nodes: Rows, status: Status) -> None:
         """Undo :meth:`place`."""
         self._move_run(tasks, nodes, Status.PENDING, status, -1)

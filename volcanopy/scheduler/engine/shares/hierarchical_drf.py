@@ -188,59 +188,32 @@ class Tree:
     def add(self, jobs: Rows, amounts: Ints) -> None:
         """Add (R, jobs) amounts to the allocations of distinct jobs. Adding the negative amounts undoes it exactly."""
         self.allocated[:, jobs] += amounts
-        inside = self._parent[jobs] != NONE
-        self._used += amounts[:, inside].sum(axis=1)
+        inside = jobs[self._parent[jobs] != NONE]
+        self._used += amounts[:, self._parent[jobs] != NONE].sum(axis=1)
         can_grow = self._used < self._total
-        if (can_grow != self._can_grow).any() or len(jobs) > defaults.RECOMPUTED_JOBS:
+        if (can_grow != self._can_grow).any():
             self._can_grow = can_grow
             self._rebuild()
             self.rebuilds += 1
             return
-        parts = set()
-        for job in jobs[inside].tolist():
-            self._compute_job(job)
-            parts.add(int(self._parent[job]))
-        self._compute_parts(parts)
+        self._compute_jobs(inside)
+        self._compute_parts(self._parent[inside].tolist())
 
     def _rebuild(self) -> None:
         """Compute all shares."""
-        jobs = self._members
+        self._added[:] = 0
+        self._sums: Ints = np.zeros((len(self._weight), *self._added.shape[1:]), dtype=np.int64)
+        self._compute_jobs(self._members)
+        self._compute_parts(range(len(self._weight)))
+
+    def _compute_jobs(self, jobs: Rows) -> None:
+        """A job is saturated if it lacks nothing, or lacks more of a resource that it has and that is used up."""
         allocated, request = self.allocated[:, jobs], self._request[:, jobs]
         lacks = request > allocated
         blocked = lacks & (allocated > 0) & ~self._can_grow[:, None]
-        saturated: Mask = np.logical_or(~lacks.any(axis=0), blocked.any(axis=0))
-        fractions = allocated * self._per_unit[:, None]
-        share = fractions.max(axis=0)
-        grows = ~saturated & (share > 0)
-        self._share[jobs], self._saturated[jobs] = share, saturated
-        self._free[jobs] = np.where(grows, share, np.inf)
-        direction = np.divide(fractions, share, out=np.zeros_like(fractions), where=grows)
-        added = np.rint(np.stack([np.where(saturated, fractions, 0.0), direction]) * _UNIT).transpose(2, 0, 1)
-        self._added[jobs] = added
-        self._added[self._jobs :] = 0
-        sums = np.zeros((len(self._weight), *self._added.shape[1:]), dtype=np.int64)
-        parts, starts = np.unique(self._parent[jobs], return_index=True)
-        if len(jobs):
-            sums[parts] = np.add.reduceat(added.astype(np.int64), starts, axis=0)
-        self._sums: list[list[list[int]]] = sums.tolist()
-        self._compute_parts(range(len(self._weight)))
-
-    def _compute_job(self, job: int) -> None:
-        """A job is saturated if it lacks nothing, or lacks more of a resource that it has and that is used up."""
-        rows = zip(
-            self._request[:, job].tolist(),
-            self.allocated[:, job].tolist(),
-            self._can_grow.tolist(),
-            self._per_unit.tolist(),
-            strict=True,
+        self._set(
+            jobs, allocated * self._per_unit[:, None], ~lacks.any(axis=0) | blocked.any(axis=0), np.ones(len(jobs))
         )
-        lacks = blocked = False
-        fractions = []
-        for request, allocated, can_grow, per_unit in rows:
-            lacks |= request > allocated
-            blocked |= request > allocated > 0 and not can_grow
-            fractions.append(allocated * per_unit)
-        self._set(job, fractions, blocked or not lacks)
 
     def _compute_parts(self, parts: Iterable[int]) -> None:
         """Compute the shares of these parts of the tree and of all above them, the deepest first."""
@@ -250,25 +223,22 @@ class Tree:
                 children = self._children[part]
                 smallest = min(1.0, float(self._free[children].min(initial=np.inf)))
                 unscaled, scaled = self._sums[part]
-                fractions = [(fixed + smallest * other) / _UNIT for fixed, other in zip(unscaled, scaled, strict=True)]
-                self._set(self._jobs + part, fractions, bool(self._saturated[children].all()))
+                fractions = (unscaled + smallest * scaled) / _UNIT
+                saturated = self._saturated[children].all(keepdims=True)
+                weight = np.array([self._weight[part]], dtype=np.float64)
+                self._set(np.array([self._jobs + part]), fractions[:, None], saturated, weight)
 
-    def _set(self, column: int, fractions: list[float], saturated: bool) -> None:
-        """Set the fractions of the cluster of a job or part of the tree, and update the sums of the part above it."""
-        share = max(fractions)
-        grows = share > 0 and not saturated
-        weight = self._weight[column - self._jobs] if column >= self._jobs else 1
-        self._share[column], self._saturated[column] = share, saturated
-        self._free[column] = share / weight if grows else np.inf
-        added = (
-            [round(fraction * _UNIT) if saturated else 0 for fraction in fractions],
-            [round(fraction / share * weight * _UNIT) if grows else 0 for fraction in fractions],
-        )
-        sums = self._sums[int(self._parent[column])]
-        for total, new, old in zip(sums, added, self._added[column].tolist(), strict=True):
-            for dim, (units, before) in enumerate(zip(new, old, strict=True)):
-                total[dim] += units - before
-        self._added[column] = added
+    def _set(self, columns: Rows, fractions: Floats, saturated: Mask, weight: Floats) -> None:
+        """Set the (R, M) fractions of the cluster of jobs or parts of the tree, and update the sums of the parts above."""
+        share = fractions.max(axis=0)
+        grows = ~saturated & (share > 0)
+        self._share[columns], self._saturated[columns] = share, saturated
+        self._free[columns] = np.where(grows, share / weight, np.inf)
+        direction = np.divide(fractions, share, out=np.zeros_like(fractions), where=grows) * weight
+        added = np.rint(np.stack([np.where(saturated, fractions, 0.0), direction]) * _UNIT).astype(np.int64)
+        added = added.transpose(2, 0, 1)
+        np.add.at(self._sums, self._parent[columns], added - self._added[columns])
+        self._added[columns] = added
 
     def _up(self, part: int) -> Iterable[int]:
         while part != NONE:
