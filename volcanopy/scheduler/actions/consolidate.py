@@ -146,7 +146,7 @@ class _Search:
         session = self.session
         rows = np.concatenate([tasks, *(unit.rows for unit in units)])
         feasible = np.array([self._nodes(TaskView(session.ledger, row)) for row in rows.tolist()])
-        request = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+        request = session.snapshot.requests(rows)
         dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
         free = np.maximum(session.ledger.future, 0)
         for unit in units:

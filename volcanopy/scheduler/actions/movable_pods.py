@@ -90,7 +90,7 @@ def _can_move(session: Session, rows: Rows) -> bool:
 
 
 def _unit(session: Session, costs: TaskCosts, rows: Rows, priority: int) -> Unit:
-    requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+    requests = session.snapshot.requests(rows)
     nodes = session.ledger.node[rows].astype(np.intp)
     assert (nodes != NONE).all()
     return Unit(rows, nodes, requests, int(costs.seconds[rows].sum()), int(costs.lost_work[rows].sum()), priority)

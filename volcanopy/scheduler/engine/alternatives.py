@@ -268,7 +268,7 @@ class Alternatives:
                 [row for row, line in enumerate(snapshot.queues.lines) if limited in line], dtype=np.intp
             )
             rows, ends, _ = self._ends.running
-            amounts = self._ends.requests(rows)[dim]
+            amounts = self._cluster.snapshot.requests(rows)[dim]
             there = np.isin(snapshot.jobs.queue[snapshot.tasks.job[rows]], members) & (amounts > 0)
             free = quota.limit[place] - quota.allocated[place]
             known = _Pool(self._now, free, ends[there], amounts[there]), members, 0
@@ -281,7 +281,7 @@ class Alternatives:
 
     def _new_pool(self, dim: int, nodes: Mask) -> _Pool:
         rows, ends, _ = self._ends.running
-        amounts = self._ends.requests(rows)[dim]
+        amounts = self._cluster.snapshot.requests(rows)[dim]
         there = nodes[self._cluster.snapshot.tasks.node[rows]] & (amounts > 0)
         free = int(np.maximum(self._ends.free[dim, nodes], 0).sum())
         return _Pool(self._now, free, ends[there], amounts[there])
@@ -294,7 +294,7 @@ class Alternatives:
     def _leaving(self) -> Leaving:
         rows, ends, known = self._ends.running
         nodes: Rows = self._cluster.snapshot.tasks.node[rows].astype(np.intp)
-        return Leaving(nodes, self._ends.requests(rows), ends, known, np.zeros(len(rows), dtype=np.bool_))
+        return Leaving(nodes, self._cluster.snapshot.requests(rows), ends, known, np.zeros(len(rows), dtype=np.bool_))
 
     @cached_property
     def _everywhere(self) -> Mask:

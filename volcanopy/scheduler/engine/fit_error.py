@@ -206,7 +206,7 @@ def _blocked_by(
         kept = np.flatnonzero((ledger.status == Status.PIPELINED) | (ledger.status == Status.ALLOCATED))
         kept = kept[table.job[kept] != own]
         there = ledger.future.copy()
-        requests = ledger.snapshot.shapes.request.values[:, table.shape[kept]]
+        requests = ledger.snapshot.requests(kept)
         np.add.at(there.T, ledger.node[kept], requests.T)
         enough = np.zeros(there.shape[1], dtype=np.bool_)
         enough[rows] = (there[np.ix_(dims, rows)] >= request[dims, None]).all(axis=0)

@@ -85,7 +85,7 @@ class JobReservations:
         """(R, N): what the nominated ones of these tasks request, which is not free for others."""
         own = np.zeros_like(free)
         rows = np.array([task.row for task in tasks if task.nominated != NONE], dtype=np.intp)
-        np.add.at(own.T, self._cluster.snapshot.tasks.nominated[rows], self._ends.requests(rows).T)
+        np.add.at(own.T, self._cluster.snapshot.tasks.nominated[rows], self._cluster.snapshot.requests(rows).T)
         return own
 
     def _plan(
@@ -165,7 +165,9 @@ class JobReservations:
             preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        leaving = planner.Leaving(table.node[rows].astype(np.intp), self._ends.requests(rows), ends, known, earlier)
+        leaving = planner.Leaving(
+            table.node[rows].astype(np.intp), self._cluster.snapshot.requests(rows), ends, known, earlier
+        )
         if queues is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self.planned if each.plan is not None])
@@ -200,7 +202,7 @@ def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:
     snapshot = cluster.snapshot
     table = snapshot.tasks
     pending = np.flatnonzero(table.status == Status.PENDING)
-    largest = snapshot.shapes.request.values[:, table.shape[pending]].max(axis=1, initial=0)
+    largest = snapshot.requests(pending).max(axis=1, initial=0)
     part = planner.Part(largest, len(pending), np.ones(free.shape[1], dtype=np.bool_))
     if not planner.has_capacity(part, free):
         return False

@@ -134,7 +134,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
     def scores(self, part: SubJobView, hypernodes: Rows) -> Floats:
         """Return how full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""
         snapshot = self.cluster.snapshot
-        request = snapshot.shapes.request.values[:, snapshot.tasks.shape[part.rows]].sum(axis=1)
+        request = snapshot.requests(part.rows).sum(axis=1)
         scores = self._fullness(request, hypernodes)
         best = scores == scores.max(initial=0.0)
         if best.sum() > 1:

@@ -208,7 +208,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         """Nodes on which the task would use reserved resources."""
         with self.cluster.reads.unaffected():  # what is reserved for other jobs
             planned = [(each, what) for each, what in self._excluding(task) if each.plan]
-            excluding = [(each, each.amounts(self.cluster, self._ends, what == _LEAST)) for each, what in planned]
+            excluding = [(each, each.amounts(self.cluster, what == _LEAST)) for each, what in planned]
         if not excluding:
             return ()
         request, rows = task.request.values, nodes.rows

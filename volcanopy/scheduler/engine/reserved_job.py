@@ -8,7 +8,6 @@ import numpy as np
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.reservation_planner import Hold
-from volcanopy.scheduler.engine.task_ends import TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import message_of
@@ -44,7 +43,7 @@ class ReservedJob:
     preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
     """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
 
-    def amounts(self, cluster: Cluster, ends: TaskEnds, least: bool) -> Ints:
+    def amounts(self, cluster: Cluster, least: bool) -> Ints:
         """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session.
 
         ``least``: what the start at the planned time takes.
@@ -58,7 +57,7 @@ class ReservedJob:
         placed = self.tasks[HOLDING[status] | (status == Status.PIPELINED)]
         if len(placed):
             amounts = amounts.copy()
-            np.subtract.at(amounts.T, ledger.node[placed], ends.requests(placed).T)
+            np.subtract.at(amounts.T, ledger.node[placed], cluster.snapshot.requests(placed).T)
             amounts = np.maximum(amounts, 0)
         self._amounts[least] = ledger.moves, amounts
         return amounts

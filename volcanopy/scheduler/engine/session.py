@@ -351,7 +351,7 @@ class Session:
         if not len(rows):
             return rejection
         places = [self.snapshot.axis.index[name] for name in quota.names]
-        requests = self.snapshot.shapes.request.values[:, self.snapshot.tasks.shape[rows]].sum(axis=1)[places]
+        requests = self.snapshot.requests(rows).sum(axis=1)[places]
         return replace(rejection, reason=quota.placed_tentatively(len(rows), tuple(requests.tolist())))
 
     def reject_nodes(self, job: JobView, task: TaskView, placed: int, before: Hashable = None) -> None:

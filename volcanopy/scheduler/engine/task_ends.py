@@ -27,12 +27,8 @@ class TaskEnds:
         nodes, table = self._snapshot.nodes, self._snapshot.tasks
         free: Ints = nodes.allocatable.values - nodes.used.values + nodes.releasing.values
         nominated = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
-        np.subtract.at(free.T, table.nominated[nominated], self.requests(nominated).T)
+        np.subtract.at(free.T, table.nominated[nominated], self._snapshot.requests(nominated).T)
         return free
-
-    def requests(self, rows: Rows) -> Ints:
-        """(R, M): the requests of tasks."""
-        return self._snapshot.shapes.request.values[:, self._snapshot.tasks.shape[rows]]
 
     @cached_property
     def running(self) -> tuple[Rows, Floats, Mask]:

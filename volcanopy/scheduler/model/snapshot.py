@@ -406,9 +406,14 @@ class Snapshot:
         order, starts = self._members
         return order[starts[job] : starts[job + 1]]
 
+    def requests(self, tasks: Rows | Sequence[int]) -> Ints:
+        """(R, M): what M tasks request."""
+        amounts: Ints = self.shapes.request.values[:, self.tasks.shape[np.asarray(tasks, dtype=np.intp)]]
+        return amounts
+
     def least_request(self, tasks: Rows | Sequence[int], count: int) -> Ints:
         """(R,): a lower bound of the request of ``count`` of these tasks together."""
-        requests = np.sort(self.shapes.request.values[:, self.tasks.shape[list(tasks)]], axis=1)
+        requests = np.sort(self.requests(tasks), axis=1)
         least: Ints = requests[:, :count].sum(axis=1)
         return least
 

@@ -204,7 +204,7 @@ class _Search:
     def _capacities_for(self, pending: _PendingPart) -> Ints:
         """(H,): how many pods fit in each domain at most, each of the least that any pending task requests."""
         session, count = self._session, len(pending.tasks)
-        least = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[pending.tasks]].min(axis=1)
+        least = session.snapshot.requests(pending.tasks).min(axis=1)
         dims = np.flatnonzero(least)
         of_nodes = np.minimum.reduce(session.ledger.future[dims] // least[dims, None], axis=0, initial=count)
         sums: Ints = self._table.sums(np.maximum(of_nodes, 0)[None])[0]

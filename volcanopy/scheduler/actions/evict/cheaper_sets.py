@@ -42,7 +42,7 @@ class Request:
     def of(cls, session: Session, nodes: Rows, tasks: Sequence[int]) -> "Request":
         """Return what these tasks need on these nodes."""
         snapshot = session.snapshot
-        requests = snapshot.shapes.request.values[:, snapshot.tasks.shape[list(tasks)]]
+        requests = snapshot.requests(tasks)
         return cls(nodes, requests.min(axis=1), len(tasks))
 
 
@@ -174,18 +174,14 @@ class CheaperSets:
         freed = np.zeros((len(rows), size, len(needed.nodes)), dtype=np.int64)
         amounts = np.zeros((len(rows), size), dtype=np.int64)
         for at, members in enumerate(rows):
-            freed[at], amounts[at] = self._freed(members, needed), self._requests(members).sum(axis=1)
+            freed[at] = self._freed(members, needed)
+            amounts[at] = self._session.snapshot.requests(members).sum(axis=1)
         return _Choices(rows, parts, amounts, freed, queue)
-
-    def _requests(self, rows: Sequence[int]) -> Ints:
-        snapshot = self._session.snapshot
-        requests: Ints = snapshot.shapes.request.values[:, snapshot.tasks.shape[list(rows)]]
-        return requests
 
     def _freed(self, rows: Sequence[int], needed: Request) -> Ints:
         """(R, M): what the tasks free on each node."""
         on_node = self._session.ledger.node[list(rows)][:, None] == needed.nodes
-        freed: Ints = self._requests(rows) @ on_node.astype(np.int64)
+        freed: Ints = self._session.snapshot.requests(rows) @ on_node.astype(np.int64)
         return freed
 
 

@@ -46,7 +46,7 @@ def restore_needless(session: Session) -> None:
     committed, ledger = session.state(CommittedEvictions), session.ledger
     units = committed.units[: committed.before_last]
     rows = np.array([row for unit in units for row in unit], dtype=np.intp)
-    requests = session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]]
+    requests = session.snapshot.requests(rows)
     fits_alone = (ledger.future[:, ledger.node[rows]] >= requests).all(axis=0)
     perhaps = set(rows[fits_alone].tolist())
     costs = TaskCosts(session.snapshot, rows)
@@ -61,7 +61,7 @@ def _fits(session: Session, unit: Sequence[int]) -> bool:
     ledger, rows = session.ledger, list(unit)
     nodes, where = np.unique(ledger.node[rows], return_inverse=True)
     left = ledger.future[:, nodes]
-    np.subtract.at(left.T, where, session.snapshot.shapes.request.values[:, session.snapshot.tasks.shape[rows]].T)
+    np.subtract.at(left.T, where, session.snapshot.requests(rows).T)
     return bool((left >= 0).all())
 
 

@@ -135,7 +135,7 @@ def suffices_with(session: Session, placed: Rows, nodes: Rows, within: Mask, res
     ``placed`` are the tasks, on ``nodes``.
     """
     table, ledger = session.snapshot.tasks, session.ledger
-    amounts = session.snapshot.shapes.request.values[:, table.shape[placed]]
+    amounts = session.snapshot.requests(placed)
     dims = np.flatnonzero(amounts.any(axis=1))
     amounts = amounts[dims]
     free = ledger.future[dims]

@@ -88,7 +88,7 @@ class Lending:
         rows = rows[waits & (queues.is_open & ~held_queues(queues))[jobs.queue[rows]]]
         evicted = np.array(list(ledger.evictions), dtype=np.intp)
         before = ledger.queue_allocated.copy()
-        np.add.at(before.T, jobs.queue[cluster.snapshot.tasks.job[evicted]], self._requests(evicted).T)
+        np.add.at(before.T, jobs.queue[cluster.snapshot.tasks.job[evicted]], cluster.snapshot.requests(evicted).T)
         room = np.maximum(self._fair_share - before, 0)
         allocated = ledger.job_allocated[:, rows]
         pending = jobs.allocated.values[:, rows] + jobs.pending.values[:, rows] - cluster.snapshot.gated[:, rows]
@@ -108,14 +108,9 @@ class Lending:
         amounts = np.zeros_like(jobs.min_resources.values)
         amounts[:, rows] = lacking
         free = ledger.future.copy()
-        np.subtract.at(free.T, ledger.node[evicted], self._requests(evicted).T)
+        np.subtract.at(free.T, ledger.node[evicted], cluster.snapshot.requests(evicted).T)
         claims: Ints = np.minimum(self._usable(amounts, rows, np.maximum(free, 0)), room)
         return claims
-
-    def _requests(self, tasks: Rows) -> Ints:
-        snapshot = self._cluster.snapshot
-        requests: Ints = snapshot.shapes.request.values[:, snapshot.tasks.shape[tasks]]
-        return requests
 
     def _usable(self, amounts: Ints, rows: Rows, future: Ints) -> Ints:
         """(R, Q): the sums of these jobs' amounts by queue, those of pods of one shape at most what is free on their nodes.

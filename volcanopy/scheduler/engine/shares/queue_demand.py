@@ -100,7 +100,7 @@ def unplaceable(cluster: Cluster) -> Mask:
 def _slots(cluster: Cluster, task: int, most: int) -> int:
     """Return how many pods equal to a task, at most some number, fit on the nodes that it may use, if these are empty."""
     snapshot = cluster.snapshot
-    request = snapshot.shapes.request.values[:, snapshot.tasks.shape[task]]
+    request = snapshot.requests([task])[:, 0]
     dims = np.flatnonzero(request)
     usable = ~cluster.queries.infeasible_nodes(cluster.task(task))
     if not len(dims):
