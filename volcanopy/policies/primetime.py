@@ -14,7 +14,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.run_times import expected_or
 from volcanopy.scheduler.policy.durations import Duration, seconds
-from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
+from volcanopy.scheduler.policy.hours_of_day import TimeZone, hours, time_zone
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Order
 
@@ -30,7 +30,7 @@ class PrimetimeArguments(Arguments):
     """Hours of the day, over midnight if the end is not later than the start."""
     days: tuple[Day, ...] = DAYS[:5]
     """The days on which prime time starts."""
-    time_zone: str = Field("UTC", alias="timeZone")
+    time_zone: TimeZone = Field("UTC", alias="timeZone")
     """Where the hours are meant."""
     prime: JobOrder = Field("smallest", alias="primeOrder")
     """The order in prime time: `smallest` or `largest` by size, `shortest` or `longest` by run time, or `none`."""
@@ -52,12 +52,6 @@ class PrimetimeArguments(Arguments):
     def _are_hours(cls, text: str) -> str:
         hours(text)
         return text
-
-    @field_validator("time_zone")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        time_zone(name)
-        return name
 
 
 class Primetime(Plugin[PrimetimeArguments], Order):

@@ -42,17 +42,11 @@ class Victim(msgspec.Struct):
     UID: str = ""
 
 
-class VictimsAnswer(msgspec.Struct):
-    """Which tasks may be evicted; ``status`` is above 0 to permit, 0 to abstain, below to reject."""
+class VoteAnswer(msgspec.Struct):
+    """Whether a job may be enqueued, or which tasks be evicted; ``status`` is above 0 to permit, 0 to abstain, below to reject."""
 
     status: int = 0
     victims: list[Victim] | None = None
-
-
-class EnqueueAnswer(msgspec.Struct):
-    """Whether a job may be enqueued; ``status`` as in VictimsAnswer."""
-
-    status: int = 0
 
 
 class OverusedAnswer(msgspec.Struct):
@@ -73,6 +67,11 @@ class EventAnswer(msgspec.Struct):
     errorMessage: str = ""  # noqa: N815
 
 
+def request(content: Mapping[str, Any]) -> bytes:
+    """Return the body of a request."""
+    return _ENCODE(content)
+
+
 class Encoder:
     """Encodes views of one session; what does not change is encoded once."""
 
@@ -82,10 +81,6 @@ class Encoder:
         self._nodes: dict[int, tuple[int, msgspec.Raw]] = {}
         self._seen: dict[int, int] = {}
         self._synced = 0
-
-    def request(self, content: Mapping[str, Any]) -> bytes:
-        """Return the body of a request."""
-        return _ENCODE(content)
 
     def task(self, task: TaskView) -> dict[str, Any]:
         """Return a TaskInfo."""

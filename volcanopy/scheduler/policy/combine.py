@@ -36,8 +36,6 @@ def columns(tiers: Tiers) -> Method:
 def first(tiers: Tiers) -> Method:
     """The first result that is not None."""
     methods = flat(tiers)
-    if len(methods) == 1:
-        return methods[0]
 
     def ask(*asked: Any) -> Any:
         for method in methods:
@@ -148,8 +146,6 @@ def block_total(tiers: Tiers) -> Method:
 def merged(tiers: Tiers) -> Method:
     """All entries of the mappings; of two with one key the earlier plugin's."""
     methods = flat(tiers)
-    if len(methods) == 1:
-        return methods[0]
 
     def ask(*asked: Any) -> dict[Any, Any]:
         entries: dict[Any, Any] = {}

@@ -1,5 +1,6 @@
 """Durations as arguments of plugins and actions."""
 
+from datetime import timedelta
 from functools import lru_cache
 from typing import Annotated
 
@@ -15,6 +16,18 @@ def duration_or(*names: str) -> AfterValidator:
         if text not in ("0s", *names) and pod_fields.duration(text) is None:
             raise ValueError("must be a duration such as 10m or 1h30m")
         return text
+
+    return AfterValidator(check)
+
+
+def above_zero(example: str) -> AfterValidator:
+    """Return the check of an argument that is a duration above zero such as this one."""
+
+    def check(value: str | timedelta) -> str | timedelta:
+        duration = pod_fields.duration(value) if isinstance(value, str) else value
+        if duration is None or duration <= timedelta(0):
+            raise ValueError(f"must be a duration above zero such as {example}")
+        return value
 
     return AfterValidator(check)
 

@@ -3,7 +3,10 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, time, tzinfo
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator
 
 _HOURS = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})")
 
@@ -39,3 +42,12 @@ def time_zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError("must be a time zone that this system knows, such as Europe/Berlin or UTC") from None
+
+
+def _known(name: str) -> str:
+    time_zone(name)
+    return name
+
+
+TimeZone = Annotated[str, AfterValidator(_known)]
+"""An argument such as Europe/Berlin."""

@@ -5,13 +5,15 @@ This module only reads the block. The service queries the sources and gives the 
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from volcanopy.api.model import Duration
+from volcanopy.scheduler.policy.durations import above_zero
 from volcanopy.scheduler.policy.plugin import Arguments
 
+PositiveDuration = Annotated[Duration, above_zero("30s")]
 _SERVED = ("prometheus", "prometheus_adaptor", "metrics-server", "node-agent")
 _ELASTIC = "elasticsearch"
 _OF_TYPE = ("cpu", "memory")
@@ -56,9 +58,9 @@ class Metrics(Arguments):
     measures: dict[str, MeasureQueries] = Field(default_factory=dict)
     """Measures by name, each with the queries for Prometheus ``query``, ``deviation``, ``peak`` or ``prediction``; with
     ``pods: true`` those of pods."""
-    interval: Duration = timedelta(seconds=30)
+    interval: PositiveDuration = timedelta(seconds=30)
     """The interval of the queries."""
-    max_age: Duration = Field(timedelta(minutes=5), alias="maxAge")
+    max_age: PositiveDuration = Field(timedelta(minutes=5), alias="maxAge")
     """Older values are unknown."""
     insecure: bool = Field(False, alias="tls.insecureSkipVerify")
     """Whether certificates that cannot be verified are accepted."""
@@ -70,13 +72,6 @@ class Metrics(Arguments):
         if keys and (values.get("type") == _ELASTIC or any(key.startswith(f"{_ELASTIC}.") for key in keys)):
             raise ValueError(f"type {_ELASTIC} is not supported: use one of {', '.join(_SERVED)}")
         return values
-
-    @field_validator("interval", "max_age")
-    @classmethod
-    def _is_above_zero(cls, value: timedelta) -> timedelta:
-        if value <= timedelta(0):
-            raise ValueError("must be a duration above zero such as 30s")
-        return value
 
     @model_validator(mode="after")
     def _has_an_address(self) -> "Metrics":

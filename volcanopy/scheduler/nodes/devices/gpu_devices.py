@@ -5,7 +5,6 @@ Of the requests of pods those count that are claims made from a template, which 
 of these classes, all with the same selectors.
 """
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,12 +20,10 @@ from volcanopy.scheduler.nodes.devices.device_allocation import COUNTED, device_
 from volcanopy.scheduler.nodes.devices.device_claims import DynamicResources
 from volcanopy.scheduler.nodes.devices.device_inventory import Item, build_inventory, matching_key
 from volcanopy.scheduler.nodes.devices.local_devices import LocalDevices, local_devices
+from volcanopy.scheduler.nodes.devices.pod_mix import MIG_SLICES, slices_of
 
 CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
 """The device classes of the DRA drivers of these vendors."""
-_SLICES = 7
-"""The compute slices of a GPU in MIG mode: the memory of a card is counted in them."""
-_PROFILE = re.compile(r"([1-9])g\..*")
 _REMEMBERED = 1 << 14
 """The most pods whose needs are kept."""
 
@@ -94,9 +91,9 @@ def _publish(local: LocalDevices, classes: Sequence[str]) -> _Published:
 def _sevenths(item: Item) -> int:
     """What a device is in sevenths of a GPU, by the attribute ``profile`` of MIG devices."""
     match item.attribute("profile"):
-        case ("string", str(text)) if profile := _PROFILE.fullmatch(text):
-            return min(int(profile[1]), _SLICES)
-    return _SLICES
+        case ("string", str(profile)):
+            return slices_of(profile) or MIG_SLICES
+    return MIG_SLICES
 
 
 class GpuDevices:
@@ -109,7 +106,7 @@ class GpuDevices:
         self._claims = DynamicResources(cluster, AssumedClaims(cluster, self._decide))
         self._needs: dict[int, CardNeed | None] = {}
         self.node, self.start = devices_of_nodes.node, devices_of_nodes.start
-        self.memory: Ints = np.full(len(self.node), _SLICES, dtype=np.int64)
+        self.memory: Ints = np.full(len(self.node), MIG_SLICES, dtype=np.int64)
         specs = cluster.snapshot.shapes.specs
         self.shapes = frozenset(shape for shape in cluster.snapshot.shapes.claiming if specs[shape].resource_claims)
         if len(devices_of_nodes.needs_of_pods) > _REMEMBERED:

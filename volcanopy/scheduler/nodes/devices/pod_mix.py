@@ -19,7 +19,7 @@ GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe
 MIG = "nvidia.com/mig-"
 """The beginning of the names of MIG profiles."""
 _PROFILE = re.compile(r"([1-9])g\..*")
-_MIG_SLICES = 7
+MIG_SLICES = 7
 """The compute slices of a GPU in MIG mode."""
 MOST = 64
 """The classes that are considered, the most frequent first."""
@@ -29,12 +29,18 @@ def gpu_resources(axis: Axis, gpus: Sequence[str] = GPUS, mig: str = MIG) -> dic
     """Return the positions of the extended resources that are GPUs or MIG slices, each with the part of a GPU of a unit."""
     parts = {}
     for position, name in enumerate(axis.names):
-        profile = _PROFILE.fullmatch(name.removeprefix(mig)) if name.startswith(mig) else None
+        slices = slices_of(name.removeprefix(mig)) if name.startswith(mig) else 0
         if name in gpus:
             parts[position] = 1.0
-        elif profile:
-            parts[position] = min(int(profile[1]) / _MIG_SLICES, 1.0)
+        elif slices:
+            parts[position] = slices / MIG_SLICES
     return parts
+
+
+def slices_of(profile: str) -> int:
+    """Return the compute slices of a MIG profile such as ``3g.20gb``; 0 for another name."""
+    form = _PROFILE.fullmatch(profile)
+    return 0 if form is None else min(int(form[1]), MIG_SLICES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,23 +1,22 @@
 """extender: ask a program outside over HTTP, with Volcano's protocol."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.extender_port import Answer, Request
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes import extender_wire as wire
 from volcanopy.scheduler.policy import roles
-from volcanopy.scheduler.policy.durations import seconds
+from volcanopy.scheduler.policy.durations import above_zero, seconds
 from volcanopy.scheduler.policy.plugin import (
     ABSTAIN,
     PERMIT,
@@ -37,19 +36,12 @@ _LONGEST_REASON = 200
 """Most characters of a text of the extender in a message."""
 
 
-def _timeout(text: str) -> str:
-    duration = pod_fields.duration(text)
-    if duration is None or not duration:
-        raise ValueError("must be a duration above zero such as 100ms or 1s")
-    return text
-
-
 class ExtenderArguments(Arguments):
     """Where the extender is, and the name of each of its verbs; a verb that is empty is not used."""
 
     url: str = Field("", alias="extender.urlPrefix")
     """The URL before the verbs, such as `http://127.0.0.1:8713`."""
-    timeout: Annotated[str, AfterValidator(_timeout)] = Field("1s", alias="extender.httpTimeout")
+    timeout: Annotated[str, above_zero("100ms or 1s")] = Field("1s", alias="extender.httpTimeout")
     """The longest time of each request."""
     session_open: str = Field("", alias="extender.onSessionOpenVerb")
     """Verb called when a session begins, with all jobs, nodes and queues."""
@@ -131,7 +123,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejected: dict[int, str] = {}
         self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
-            (answer,) = self._ask(self.args.session_open, [Request("session", self._encoded(self._wire.session()))])
+            (answer,) = self._ask(self.args.session_open, [Request("session", wire.request(self._wire.session()))])
             if answer.error and not self.args.ignorable:
                 self._down = answer.error
 
@@ -192,11 +184,10 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         return self._admitted(job) if moment is roles.Moment.ENQUEUED else self._start(job)
 
     def _admission(self, job: JobView) -> Vote:
-        """Return the vote of the extender on the admission of a job."""
         if not self.args.enqueueable:
             return ABSTAIN
         body = {"job": self._wire.job(job)}
-        answer, error = self._question(self.args.enqueueable, f"job {job.key}", body, wire.EnqueueAnswer)
+        answer, error = self._question(self.args.enqueueable, f"job {job.key}", body, wire.VoteAnswer)
         if error:
             return ABSTAIN if self.args.ignorable else rejecting(Gate.OVERCOMMIT, error)
         if answer is None or not answer.status:
@@ -270,7 +261,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         task, names = task.representative, self.cluster.snapshot.nodes.names
         body = self._wire.task(task)
         requests = [
-            Request(f"task {task.key} node {names[row]}", self._encoded({"task": body, "node": self._wire.node(row)}))
+            Request(f"task {task.key} node {names[row]}", wire.request({"task": body, "node": self._wire.node(row)}))
             for row in rows.tolist()
         ]
         for row, answer in zip(rows.tolist(), self._ask(self.args.predicate, requests), strict=True):
@@ -287,7 +278,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             return None
         self._report()
         body = {"evictor": self._wire.task(evictor), "evictees": [self._wire.task(each) for each in candidates]}
-        answer, error = self._question(verb, f"task {evictor.key}", body, wire.VictimsAnswer)
+        answer, error = self._question(verb, f"task {evictor.key}", body, wire.VoteAnswer)
         if error:
             return None if self.args.ignorable else []
         if answer is None or not answer.status:
@@ -334,7 +325,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         """Ask one question; return the answer, or the error; neither where the answer is not known."""
         if self.cluster.extender is None:
             return None, ""
-        (answer,) = self._ask(verb, [Request(subject, self._encoded(content))])
+        (answer,) = self._ask(verb, [Request(subject, wire.request(content))])
         return self._read(verb, answer, kind)
 
     def _ask(self, verb: str, requests: Sequence[Request]) -> Sequence[Answer]:
@@ -352,10 +343,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             return msgspec.json.decode(answer.body, type=kind), ""
         except (msgspec.DecodeError, ValueError) as error:
             return None, f"extender {self.args.url} returned an invalid answer to {verb}: {_short(str(error))}"
-
-    @property
-    def _encoded(self) -> Callable[[dict[str, Any]], bytes]:
-        return self._wire.request
 
 
 def _short(text: str) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.ledger.views import TaskView
@@ -15,6 +15,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
+from volcanopy.scheduler.policy.durations import above_zero
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Victims
 
@@ -75,7 +76,7 @@ class Strategy(Arguments):
 class ReschedulingArguments(Arguments):
     """The interval and the strategies."""
 
-    interval: Duration = timedelta(minutes=5)
+    interval: Annotated[Duration, above_zero("5m")] = timedelta(minutes=5)
     """The interval between evictions."""
     strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
     """A strategy that selects victims."""
@@ -84,13 +85,6 @@ class ReschedulingArguments(Arguments):
     def measures_read(self) -> tuple[str, ...]:
         """Those of cpu and memory."""
         return ("cpu", "memory")
-
-    @field_validator("interval")
-    @classmethod
-    def _is_above_zero(cls, duration: timedelta) -> timedelta:
-        if duration <= timedelta(0):
-            raise ValueError("must be a duration above zero such as 5m")
-        return duration
 
 
 @dataclass(eq=False)

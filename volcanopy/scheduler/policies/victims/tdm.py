@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -19,7 +19,8 @@ from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy import roles
-from volcanopy.scheduler.policy.hours_of_day import hours, time_zone
+from volcanopy.scheduler.policy.durations import above_zero
+from volcanopy.scheduler.policy.hours_of_day import TimeZone, hours, time_zone
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Vote, reject
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
@@ -35,9 +36,9 @@ class TdmArguments(Arguments):
 
     zones: dict[str, str] = Field(default_factory=dict, alias="tdm.revocable-zone")
     """By zone, when it is open: `tdm.revocable-zone.<zone>: "22:00-06:00"`."""
-    period: Duration = Field(timedelta(minutes=1), alias="tdm.evict.period")
+    period: Annotated[Duration, above_zero("1m")] = Field(timedelta(minutes=1), alias="tdm.evict.period")
     """How often tasks are moved out of zones that have closed."""
-    time_zone: str = Field("UTC", alias="tdm.time-zone")
+    time_zone: TimeZone = Field("UTC", alias="tdm.time-zone")
     """Where the hours are meant."""
 
     @model_validator(mode="before")
@@ -59,19 +60,6 @@ class TdmArguments(Arguments):
             except ValueError as error:
                 raise ValueError(f"{zone}: {error}, not {text!r}") from None
         return zones
-
-    @field_validator("period")
-    @classmethod
-    def _is_above_zero(cls, period: timedelta) -> timedelta:
-        if period <= timedelta(0):
-            raise ValueError("must be a duration above zero such as 1m")
-        return period
-
-    @field_validator("time_zone")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        time_zone(name)
-        return name
 
 
 class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
