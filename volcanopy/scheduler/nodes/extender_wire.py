@@ -43,7 +43,7 @@ class Victim(msgspec.Struct):
 
 
 class VoteAnswer(msgspec.Struct):
-    """Whether a job may be enqueued, or which tasks be evicted; ``status`` is above 0 to permit, 0 to abstain, below to reject."""
+    """Whether a job may be enqueued, or which tasks be evicted: ``status`` above 0 permits, 0 abstains, below 0 rejects."""
 
     status: int = 0
     victims: list[Victim] | None = None
