@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from msgspec import field
-
-from volcanopy.api import container_states, names
+from volcanopy.api import container_states, core, names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.core import PodSpec
-from volcanopy.api.read_model import Condition, Meta, ReadModel
+from volcanopy.api.read_model import ReadModel
 from volcanopy.client.durations import since
 from volcanopy.client.kinds import readable
 from volcanopy.kube.client.api_client import Client
@@ -38,36 +35,25 @@ class ContainerState(container_states.ContainerState, frozen=True, kw_only=True,
     terminated: Terminated | None = None
 
 
-class ContainerStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+class ContainerStatus(container_states.ContainerStatus, frozen=True, kw_only=True, gc=False):
     """Observed status of a container."""
 
-    name: str = ""
     image: str = ""
-    ready: bool = False
     started: bool | None = None
-    restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
 
 
-class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
+class PodStatus(core.PodStatus, frozen=True, kw_only=True, gc=False):
     """Observed status of a pod."""
 
-    phase: str = "Pending"
-    reason: str = ""
-    message: str = ""
-    pod_ip: str = field(name="podIP", default="")
-    start_time: datetime | None = None
-    conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
+class Pod(core.Pod, frozen=True, kw_only=True, gc=False):
     """A pod with the states of its containers."""
 
-    metadata: Meta
-    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     def label(self, name: str) -> str:
