@@ -89,7 +89,7 @@ def test_completion_of_other_shells(shell: str, environment: dict[str, str]) -> 
     assert {"submit", "suspend"} <= set(answer.stdout.replace('"', " ").replace(":", " ").split())
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish on this machine")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed: run `make packages`")
 def test_fish_completes_when_the_script_is_sourced(environment: dict[str, str]) -> None:
     script = 'volcanopy completion fish | source; complete -C "volcanopy job su"'
     done = subprocess.run(
@@ -99,7 +99,7 @@ def test_fish_completes_when_the_script_is_sourced(environment: dict[str, str]) 
     assert done.stderr == ""
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh on this machine")
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed: run `make packages`")
 def test_zsh_completes_a_line_that_is_typed(environment: dict[str, str]) -> None:
     with terminal(["zsh", "-f", "-i"], environment) as (process, end):
         os.write(end, b"autoload -Uz compinit; compinit -u; source <(volcanopy completion zsh); echo rea''dy\n")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.differences import differences
-from tests.conformance.worlds import FOLDER, Scenario, plugin_entry, scenarios
+from tests.conformance.worlds import Scenario, plugin_entry, scenarios
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
@@ -175,7 +175,7 @@ ALL = scenarios("custom")
 ASKED = [scenario for scenario in ALL if scenario.file in QUESTIONS and scenario.name not in UNASKED]
 
 if not ALL:
-    pytest.skip(f"no conformance worlds in {FOLDER}", allow_module_level=True)
+    pytest.skip("needs VOLCANOPY_CONFORMANCE, a folder with recorded sessions of Volcano", allow_module_level=True)
 
 
 def _scores(asked: Session, expected: dict[str, dict[str, float]]) -> Iterator[str]:

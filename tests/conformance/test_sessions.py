@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.differences import differences
-from tests.conformance.worlds import FOLDER, Scenario, scenarios
+from tests.conformance.worlds import Scenario, scenarios
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
@@ -17,7 +17,7 @@ SESSIONS = scenarios("session")
 DIFFERENCES = differences()
 
 if not SESSIONS:
-    pytest.skip(f"no conformance worlds in {FOLDER}", allow_module_level=True)
+    pytest.skip("needs VOLCANOPY_CONFORMANCE, a folder with recorded sessions of Volcano", allow_module_level=True)
 
 
 def decide(scenario: Scenario) -> tuple[Session, Plan]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.differences import differences
-from tests.conformance.worlds import FOLDER, Scenario, scenarios
+from tests.conformance.worlds import Scenario, scenarios
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -20,7 +20,7 @@ ASKED = [
 ]
 
 if not ASKED:
-    pytest.skip(f"no conformance worlds in {FOLDER}", allow_module_level=True)
+    pytest.skip("needs VOLCANOPY_CONFORMANCE, a folder with recorded sessions of Volcano", allow_module_level=True)
 
 
 def disagreements(scenario: Scenario) -> Iterator[str]:

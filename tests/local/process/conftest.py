@@ -114,7 +114,7 @@ def runtime_named(name: str, *hidden: Path) -> MachineRuntime:
     user = User(UNPRIVILEGED, UNPRIVILEGED) if current.uid == 0 else current
     choice = choose((name,), FileView(hidden=hidden), user)
     if choice.isolation is None:
-        pytest.skip(choice.reasons)
+        pytest.skip(choice.reasons.replace("not installed", "not installed (run `make packages`)"))
     return MachineRuntime(
         choice.isolation, users=Users(user, current, choice.isolation.has_mounts and current.uid != 0)
     )

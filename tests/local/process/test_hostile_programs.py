@@ -27,7 +27,7 @@ async def hostile(request: pytest.FixtureRequest, open_folder: Path) -> AsyncIte
     folder.mkdir()
     choice = choose((request.param,), FileView(hidden=(folder, open_folder / "claims")), user)
     if choice.isolation is None:
-        pytest.skip(choice.reasons)
+        pytest.skip(choice.reasons.replace("not installed", "not installed (run `make packages`)"))
     users = Users(user, current, maps=choice.isolation.has_mounts and current.uid != 0)
     settings = ProcessSettings(folder, open_folder / "claims", MachineRuntime(choice.isolation, users=users))
     parts = Parts(scheduler=None, controller=None, admission=None, process=settings)
