@@ -51,6 +51,7 @@ MODULES = {
     "chaos": "volcanopy.lab.commands.chaos",
     "simulate": "volcanopy.lab.commands.simulate",
     "sbatch": "volcanopy.cli.commands.sbatch",
+    "top": "volcanopy.cli.commands.top",
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
 }
@@ -280,7 +281,7 @@ def check_options(
 ) -> None:
     """Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."""
     name = ctx.invoked_subcommand or ""
-    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot", "usage", "ui"}:
+    if (kubeconfig or context or namespace) and name not in {*GROUPS, "version", "snapshot", "usage", "ui", "top"}:
         raise CommandError(f"options of `{name}` follow the command: see `volcanopy {name} --help`", 2)
 
 

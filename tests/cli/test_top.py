@@ -1,0 +1,40 @@
+"""``volcanopy top`` shows the cluster once in a pipe, and live in a terminal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run_commands import COMMAND, Run, read_until, terminal, until
+from tests.cli.ui.conftest import GANG
+from volcanopy.kube.client.raw_kinds import JOBS
+
+
+@pytest.fixture(scope="module")
+def gangs(volcanopy: Run, kubeconfig: Path) -> Iterator[Run]:
+    """A command on a cluster with a running and a waiting gang."""
+    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="runs", pods=2, cpu=1))
+    volcanopy("job", "submit", "-f", "-", stdin=GANG.format(name="waits", pods=9, cpu=8))
+    assert volcanopy("job", "wait", "runs", "--for", "phase=Running", "--timeout", "60s").status == 0
+    until(kubeconfig, JOBS, lambda jobs: any("exceeds the capacity" in str(job.get("status")) for job in jobs))
+    yield volcanopy
+    volcanopy("job", "delete", "--all")
+
+
+def test_a_pipe_gets_the_state_once_with_the_reason_of_a_waiting_job(gangs: Run) -> None:
+    ended = gangs("top", "-n", "test-top")
+    assert ended.status == 0, ended.err
+    lines = [line.split() for line in ended.lines]
+    assert ["3", "nodes,"] in [words[:2] for words in lines]
+    jobs = [words for words in lines if words and words[0].startswith("test-top/")]
+    assert [words[:2] for words in jobs] == [["test-top/waits", "Pending"], ["test-top/runs", "Running"]]
+    assert "request exceeds the capacity of the cluster" in ended.out
+    assert next(words[0] for words in lines if words and words[0].startswith("node-")) in {"node-1", "node-2", "node-3"}
+
+
+def test_a_terminal_is_redrawn_when_the_cluster_changes(gangs: Run, kubeconfig: Path) -> None:
+    with terminal([*COMMAND, "top", "-n", "test-top"], {"KUBECONFIG": str(kubeconfig)}, 160) as (process, end):
+        read_until(end, process, "test-top/waits")
+        gangs("job", "submit", "-f", "-", stdin=GANG.format(name="later", pods=1, cpu=1))
+        read_until(end, process, "test-top/later")
+        gangs("job", "delete", "later")

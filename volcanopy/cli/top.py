@@ -1,0 +1,151 @@
+"""``volcanopy top``: the cluster, its queues, the jobs that wait and run, and the nodes, live in a terminal.
+
+It shows the documents of the web page.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from volcanopy.api import quantity
+from volcanopy.api.model import Json
+from volcanopy.cli.framework import tables
+from volcanopy.cli.ui import documents
+from volcanopy.cli.ui.cluster_view import ClusterView
+from volcanopy.client.durations import current_time
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.printable import printable
+
+_BAR = 20
+"""Characters of a bar."""
+_LONGEST_NAME = 40
+"""Characters of a job's name that are always shown."""
+_FIXED = 12
+"""Lines besides the rows of queues, jobs and nodes."""
+_JOB_COLUMNS = ("NAME", "PHASE", "READY", "TOTAL", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "REASON")
+_PIPE = 1000
+"""Characters of a line that is not cut, in a pipe."""
+_SECONDS = 1.0
+"""Between two pictures."""
+
+
+async def show(client: Client, namespace: str | None, resource: str, *, once: bool) -> None:
+    """Show the cluster until Ctrl-C; once if asked, or where the output is no terminal."""
+    view = ClusterView(client, namespace, current_time)
+    console = tables.console()
+    running = asyncio.create_task(view.run())
+    try:
+        await asyncio.wait((running, asyncio.create_task(view.started())), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        if once or not sys.stdout.isatty():
+            console = console if sys.stdout.isatty() else tables.console(_PIPE)
+            console.print(picture(view, resource, current_time(), console))
+            return
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                live.update(picture(view, resource, current_time(), console), refresh=True)
+                await asyncio.gather(view.change_after(view.revision), asyncio.sleep(_SECONDS))
+    finally:
+        running.cancel()
+
+
+def picture(view: ClusterView, resource: str, now: datetime, console: Console) -> RenderableType:
+    """Return what is shown: the rows fit the height of a terminal, waiting jobs first."""
+    overview = documents.overview(view, now)
+    queues = documents.queues(view, resource, history=False)
+    jobs = documents.jobs(view, {}, now)
+    rows = max(3, (console.height if console.is_terminal else 1000) - _FIXED - len(overview["resources"]))
+    parts: list[RenderableType] = [_cluster(overview), _queues(queues, rows // 3)]
+    parts.append(_jobs(jobs, rows // 3) if jobs["total"] else Text("no jobs"))
+    parts.append(_nodes(documents.cluster_map(view), queues["resource"], rows // 3))
+    problems = [f"{missing.kind}: {missing.message}" for missing in view.missing()]
+    return Group(*parts, *(Text(printable(text), style="red") for text in problems))
+
+
+def _cluster(overview: Json) -> Table:
+    phases = ", ".join(f"{count} {phase}" for phase, count in overview["jobs"].items()) or "none"
+    table = _table(f"{overview['nodes']} nodes, {overview['pods']} pods, jobs: {phases}", ("RESOURCE", "", "ALLOCATED"))
+    for entry in overview["resources"]:
+        used = entry["allocated"] / entry["allocatable"] if entry["allocatable"] else 0.0
+        text = f"{entry['allocatedText']} of {entry['allocatableText']}, {used:.0%}"
+        table.add_row(entry["name"], _bar(used), text)
+    return table
+
+
+def _queues(document: Json, most: int) -> Table:
+    resource, amounts = document["resource"], document["amounts"]
+    titles = ("QUEUE", resource.upper(), "ALLOCATED", "FAIR SHARE", "CAPABILITY", "WAITING", "STATE")
+    table = _table("Queues", titles)
+    entries = list(_walk(document["tree"]["queues"], 0))
+    for queue, depth in entries[:most]:
+        own = amounts[queue["name"]]
+        share = own["fairShare"] or own["capability"] or 0
+        texts = [
+            quantity.shown(resource, own[kind]) if own[kind] else "-"
+            for kind in ("allocated", "fairShare", "capability", "waiting")
+        ]
+        name = f"{'  ' * depth}{queue['name']}"
+        table.add_row(name, _bar(own["allocated"] / share if share else 0.0), *texts, queue["state"])
+    return _with_rest(table, len(entries) - most)
+
+
+def _walk(queues: Iterable[Json], depth: int) -> Iterable[tuple[Json, int]]:
+    for queue in queues:
+        yield queue, depth
+        yield from _walk(queue.get("children") or (), depth + 1)
+
+
+def _jobs(document: Json, most: int) -> Table:
+    places = [document["headings"].index(title) for title in _JOB_COLUMNS]
+    table = _table("Jobs", _JOB_COLUMNS)
+    rows = list(zip(document["rows"], document["keys"], strict=True))[:most]
+    table.columns[0].min_width = min(_LONGEST_NAME, max(len(key) for _, key in rows))
+    for row, key in rows:
+        cells = [Text(printable(row[place])) for place in places]
+        cells[0] = Text(printable(key))
+        cells[1].stylize(tables.phase_style(row[places[1]]))
+        table.add_row(*cells)
+    return _with_rest(table, document["total"] - most)
+
+
+def _nodes(document: Json, resource: str, most: int) -> Table:
+    """The nodes with the most allocated first."""
+    place = document["resources"].index(resource) if resource in document["resources"] else 0
+    table = _table("Nodes", ("NODE", resource.upper(), "ALLOCATED", "PODS", "STATE"))
+    entries = []
+    for name, _, state, allocatable, uses, _ in document["nodes"]:
+        used = sum(amounts[place] for _, reserved, amounts in uses if not reserved)
+        total = allocatable[place] if allocatable else 0
+        entries.append((used / total if total else 0.0, name, state, used, total, len(uses)))
+    entries.sort(key=lambda entry: (-entry[0], entry[1]))
+    for part, name, state, used, total, pods in entries[:most]:
+        amounts = f"{quantity.shown(resource, used)} of {quantity.shown(resource, total)}"
+        table.add_row(name, _bar(part), amounts, str(pods), state)
+    return _with_rest(table, len(entries) - most)
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(box=None, title=title, title_justify="left", title_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=True, header_style="dim", overflow="ellipsis")
+    return table
+
+
+def _with_rest(table: Table, rest: int) -> Table:
+    if rest > 0:
+        table.add_row(Text(f"and {rest} more", style="dim"))
+    return table
+
+
+def _bar(part: float) -> Text:
+    """Return a bar; what exceeds the whole, such as borrowed amounts, is marked."""
+    filled = round(min(1.0, part) * _BAR)
+    text = Text("█" * filled, style="green" if part <= 1 else "yellow")
+    return text.append("░" * (_BAR - filled), style="dim")
