@@ -17,9 +17,10 @@ MOST = 2**60
 
 
 def within_sum(values: Ints) -> Ints:
-    """Return (R, N) amounts, with the largest reduced in the rows whose sum is greater than MOST; may change ``values``."""
+    """Return (R, N) amounts, with the largest reduced in the rows whose sum is greater than MOST; the same array without any."""
     large = values.sum(axis=1, dtype=np.float64) > MOST
     if large.any():
+        values = values.copy()
         values[large] = np.clip(values[large], 0, MOST // values.shape[1])
     return values
 

@@ -317,7 +317,6 @@ class State(StateTables):
         self._widen(min_resources)
         for alternative in group.spec.alternatives:
             self._widen(pod_fields.countable(alternative.min_resources))
-        self.largest_minimum = max(self.largest_minimum, *min_resources.values(), 0)
         self.jobs.amounts["min_resources"][:, row] = self.axis.vector(min_resources)
         self._forget_minima(row)
         columns["has_minima"][row] = any(minimum > 0 for minimum in group.spec.min_task_member.values())

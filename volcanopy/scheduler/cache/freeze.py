@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.cache.bounded_sums import MOST, with_possible_guarantees, within_sum
+from volcanopy.scheduler.cache.bounded_sums import with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
 from volcanopy.scheduler.cache.row_table import Changes, Copies
 from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
@@ -294,15 +294,10 @@ def _job_table(state: StateTables) -> JobTable:
     copies = state.jobs.copies(changes)
     columns: dict[str, Any] = {name: copies[name] for name in _JOB_FIELDS}
     columns["queue"] = _queues_of_jobs(state, copies["queue"])
-    # An upper bound of every sum, so that the sums themselves need not be looked at.
-    bound = state.shapes.largest * len(state.tasks.rows) + state.largest_minimum * len(state.jobs.rows)
-    if bound > MOST:  # the amounts may be reduced
-        columns["lacking"] = np.ones(state.jobs.size, dtype=np.bool_)
     for name in ("allocated", "pending", "min_resources"):
-        values = copies[name]
-        columns[name] = (
-            Columns(state.axis, values) if bound <= MOST else _columns(state.axis, within_sum(values.copy()))
-        )
+        columns[name] = _columns(state.axis, within_sum(copies[name]))
+        if columns[name].values is not copies[name]:  # amounts were reduced
+            columns["lacking"] = np.ones(state.jobs.size, dtype=np.bool_)
     queue, count = columns["queue"], len(state.queue_rows)
     allocated, minimum, grouped = columns["allocated"].values, columns["min_resources"].values, columns["grouped"]
     elastic = np.maximum(allocated - np.where(columns["has_min_resources"], minimum, 0), 0) * grouped

@@ -57,8 +57,6 @@ class Shapes:
     def __init__(self) -> None:
         self.all: list[Shape] = []
         self.selectors: list[selectors.PodSelector] = []
-        self.largest = 0
-        """The largest amount that a shape requests, in base units."""
         self._numbers: dict[bytes, int] = {}
         self._last: tuple[core.Pod | None, int] = (None, 0)
         """The last pod whose shape follows from its specification alone."""
@@ -96,7 +94,6 @@ class Shapes:
         known = self._numbers.get(key)
         if known is None:
             scored, request = request_of(spec, NONZERO), request_of(spec)
-            self.largest = max(self.largest, *request.values())
             known = self._numbers[key] = len(self.all)  # after what may fail
             self.all.append(
                 Shape(

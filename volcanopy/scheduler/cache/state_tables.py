@@ -87,7 +87,6 @@ class StateTables:
         self.default_queue = default_queue
         self.axis = Axis()
         self.version = 0
-        self.largest_minimum = 0  # the largest minimum resource of a group, in base units
         self.shapes = Shapes()
         self.tasks: RowTable[str] = RowTable(TASK_COLUMNS, (), self.axis)
         self.nodes: RowTable[str] = RowTable(NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)

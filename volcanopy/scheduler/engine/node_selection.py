@@ -39,6 +39,8 @@ class Placement:
         self._infeasible: dict[Hashable, Mask] = {}
         self._changes = (0, 0)
         """The numbers of changes of nodes and tasks up to which these are valid."""
+        self._always_infeasible: dict[Hashable, Mask] = {}
+        """The same of tasks for which placements do not change them."""
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""
@@ -93,11 +95,12 @@ class Placement:
         if changes != self._changes:
             self._infeasible.clear()
             self._changes = changes
-        key = self._hooks.cache_key(task)
-        mask = self._infeasible.get(key)
+        key, masks = self._hooks.cache_key(task), self._infeasible
+        masks = self._always_infeasible if self._hooks.rejections_are_static(task) else masks
+        mask = masks.get(key)
         if mask is None:
             rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
-            mask = self._infeasible[key] = rejected([each for each in rejections if each.final], len(self._all))
+            mask = masks[key] = rejected([each for each in rejections if each.final], len(self._all))
             mask.setflags(write=False)
         return mask
 

@@ -24,13 +24,11 @@ _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
 class Domains:
-    """The hypernodes of one action, each with its nodes and the placement on these, and where tasks cannot run at all."""
+    """The hypernodes of one action, each with its nodes and the placement on these."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._placements = {session.snapshot.hypernodes.top: session.placement}
-        self._masks: dict[int, Mask] = {}
-        self._infeasible: dict[Hashable, Mask] = {}
 
     def placement(self, domain: int) -> Placement:
         """Return the placement on the nodes of a hypernode."""
@@ -42,22 +40,9 @@ class Domains:
 
     def nodes(self, domain: int) -> Mask:
         """(N,): the nodes of a hypernode."""
-        known = self._masks.get(domain)
-        if known is None:
-            table = self._session.snapshot.hypernodes
-            known = self._masks[domain] = table.holds[domain, table.of_node]
-        return known
-
-    def infeasible_nodes(self, task: TaskView) -> Mask:
-        """(N,): the nodes on which a task cannot run, whatever is evicted there."""
-        session = self._session
-        if not session.hooks.rejections_are_static(task):
-            return session.placement.infeasible_nodes(task)
-        key = session.hooks.cache_key(task)
-        known = self._infeasible.get(key)
-        if known is None:
-            known = self._infeasible[key] = session.placement.infeasible_nodes(task)
-        return known
+        table = self._session.snapshot.hypernodes
+        mask: Mask = table.holds[domain, table.of_node]
+        return mask
 
 
 class Candidates:

@@ -175,7 +175,7 @@ class DomainSearch:
 
     def _request(self, task: TaskView, rules: Sequence[Rule]) -> RejectedRequest:
         eligible = [rule.is_eligible(self._job.queue, [task]) for rule in rules]
-        return RejectedRequest(task.request.values, self._shared.domains.infeasible_nodes(task), eligible)
+        return RejectedRequest(task.request.values, self._session.placement.infeasible_nodes(task), eligible)
 
     def _apply_cheapest(self) -> bool:
         mark = self._statement.checkpoint()
@@ -278,7 +278,7 @@ class DomainSearch:
             request = tasks[0].request.values
             dims = np.flatnonzero(request)
             fitting = (room[dims] // request[dims, None]).min(axis=0, initial=len(tasks)).clip(min=0)
-            fitting[self._shared.domains.infeasible_nodes(tasks[0])] = 0
+            fitting[self._session.placement.infeasible_nodes(tasks[0])] = 0
             slots += min(int(fitting.sum()), len(tasks))
             is_coupled |= session.hooks.couples_nodes(tasks[0])
         return slots >= self._needed_count and (not is_coupled or self._fits_without_candidates())

@@ -381,7 +381,7 @@ class VictimSearch:
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
         domain = self._domain_of(task)
         scores = self._domains.placement(domain).scores(task)
-        within, infeasible = self._domains.nodes(domain), self._domains.infeasible_nodes(task)
+        within, infeasible = self._domains.nodes(domain), self._session.placement.infeasible_nodes(task)
         return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
     def _evicted_bundles(self) -> list[Bundle]:

@@ -211,9 +211,8 @@ class Tree:
         allocated, request = self.allocated[:, jobs], self._request[:, jobs]
         lacks = request > allocated
         blocked = lacks & (allocated > 0) & ~self._can_grow[:, None]
-        self._set(
-            jobs, allocated * self._per_unit[:, None], ~lacks.any(axis=0) | blocked.any(axis=0), np.ones(len(jobs))
-        )
+        saturated: Mask = np.logical_or(~lacks.any(axis=0), blocked.any(axis=0))
+        self._set(jobs, allocated * self._per_unit[:, None], saturated, np.ones(len(jobs)))
 
     def _compute_parts(self, parts: Iterable[int]) -> None:
         """Compute the shares of these parts of the tree and of all above them, the deepest first."""
@@ -224,7 +223,7 @@ class Tree:
                 smallest = min(1.0, float(self._free[children].min(initial=np.inf)))
                 unscaled, scaled = self._sums[part]
                 fractions = (unscaled + smallest * scaled) / _UNIT
-                saturated = self._saturated[children].all(keepdims=True)
+                saturated = np.array([self._saturated[children].all()])
                 weight = np.array([self._weight[part]], dtype=np.float64)
                 self._set(np.array([self._jobs + part]), fractions[:, None], saturated, weight)
 
