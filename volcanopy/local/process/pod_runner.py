@@ -20,8 +20,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-import structlog
-
 from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process import pod_status, probes, storage_limits
@@ -43,8 +41,6 @@ from volcanopy.local.process.pod_status import ContainerState
 from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
 from volcanopy.local.process.termination import Termination
 from volcanopy.local.process.volumes import Volumes
-
-log = structlog.get_logger(__name__)
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
 """Seconds: delay before the second restart of a container (the first has none), its maximum, and the run time that resets it."""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-import structlog
-
 from volcanopy.api.builtin import storage
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
@@ -27,10 +25,6 @@ from volcanopy.kube.client.raw_kinds import (
 )
 from volcanopy.local.simulated import claim_rules
 from volcanopy.local.simulated.timers import TimedWorkers
-
-log = structlog.get_logger(__name__)
-
-_RESOURCE = "resource.k8s.io"
 
 NEVER = float("inf")
 _WORKERS = 8

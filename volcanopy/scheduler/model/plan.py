@@ -5,7 +5,7 @@ several times as fast as dataclasses. Its text is canonical, one line per effect
 files, the output of ``volcanopy plan`` and bug reports.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -257,8 +257,3 @@ def _settled(claims: Claims) -> dict[str, Any]:
     volumes = [{"claim": choice.claim, "volume": choice.volume or None} for choice in claims.volumes]
     devices = [{"claim": choice.claim, "allocation": choice.allocation} for choice in claims.devices]
     return ({"volumes": volumes} if volumes else {}) | ({"devices": devices} if devices else {})
-
-
-def lines(effects: Iterable[Effect], *kinds: type[Any]) -> list[str]:
-    """The text of the effects of these kinds (all of them if none is named), a line each."""
-    return [str(effect) for effect in effects if not kinds or isinstance(effect, kinds)]

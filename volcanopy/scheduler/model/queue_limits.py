@@ -128,11 +128,6 @@ def limits(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows
     return Limits(axis, queues, lines)
 
 
-def resources(queue: core.Queue) -> set[str]:
-    """The resources that the limits of a queue's users and groups name."""
-    return {name for entry in queue.spec.limits for name in entry.resources}
-
-
 def _limits(queue: core.Queue) -> bool:
     spec = queue.spec
     entries = any(entry.resources or entry.max_running_jobs is not None for entry in spec.limits)

@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from volcanopy.api import core, topology_read
 from volcanopy.api.decoding import convert
 from volcanopy.jobcontroller.topology_discovery import (
@@ -26,8 +24,6 @@ from volcanopy.kube.client.raw_kinds import HYPER_NODES
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.watched_file import RereadFile
-
-log = structlog.get_logger(__name__)
 
 PACE = 0.2
 """Seconds in which changes of nodes and HyperNodes are merged into one reconcile."""

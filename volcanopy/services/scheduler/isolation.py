@@ -13,12 +13,8 @@ A cycle is tried about ``2 log2(suspects)`` times for each object that is found.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
-
 from volcanopy.api import core
 from volcanopy.services.scheduler.state.quarantine import Excluded, Quarantine
-
-log = structlog.get_logger(__name__)
 
 MOST = 8
 """Most objects that one search excludes; the search is repeated when a cycle fails again."""
