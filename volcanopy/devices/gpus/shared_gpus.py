@@ -50,7 +50,6 @@ class SharedGpus(DeviceKind):
 
     unfit = "node(s) didn't have enough GPUs of the requested kind and size"
     busy = "node(s) didn't have enough free capacity on single GPUs"
-    is_whole = False
     shapes: frozenset[int]
 
     def __init__(

@@ -86,11 +86,6 @@ class GpuCards(Protocol):
         """
         ...
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether pods use whole cards, so that those which a task gets follow from its need and the free cards alone."""
-        ...
-
     def kind(self, task: TaskView) -> Hashable:
         """Return what distinguishes the cards that a task requests from those of other tasks of its shape."""
         ...

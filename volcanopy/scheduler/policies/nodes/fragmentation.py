@@ -6,15 +6,14 @@ the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or m
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, CardNeed, GpuCards
+from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -73,7 +72,6 @@ class _Cards:
         """(N,): the free parts of all cards in sum."""
         self._synced = len(cards.changed())
         self._update(np.arange(nodes))
-        self._changes: dict[CardNeed, _Changes] = {}
 
     def sync(self) -> None:
         """Follow the assignments of cards."""
@@ -89,25 +87,6 @@ class _Cards:
 
     def changes(self, task: TaskView, rows: Rows) -> "_Changes | None":
         """By how much a task changes these on each of some nodes; None if it requests no cards."""
-        need = self._cards.need(task) if self._cards.is_whole else None
-        if need is None:
-            return self._changes_on(task, rows)
-        known = self._changes.get(need)
-        now = len(self._cards.changed())
-        if known is None:
-            every = self._changes_on(task, np.arange(len(self.free)))
-            if every is None:
-                return None
-            known = self._changes[need] = every
-        elif now > known.synced:
-            changed = np.unique(np.array(self._cards.changed()[known.synced :], dtype=np.intp))
-            some = self._changes_on(task, changed)
-            assert some is not None
-            known.units[:, changed], known.gpus[:, changed], known.free[changed] = some.units, some.gpus, some.free
-        known.synced = now
-        return _Changes(known.units[:, rows], known.gpus[:, rows], known.free[rows])
-
-    def _changes_on(self, task: TaskView, rows: Rows) -> "_Changes | None":
         taken = self._cards.taken(task, rows)
         if taken is None:
             return None
@@ -131,8 +110,7 @@ class _Cards:
         self.free[rows] = np.bincount(owner, parts, minlength=len(rows))
 
 
-@dataclass(slots=True)
-class _Changes:
+class _Changes(NamedTuple):
     """By how much a task changes :class:`_Cards` on K nodes."""
 
     units: Ints
@@ -141,8 +119,6 @@ class _Changes:
     """(P, K)."""
     free: Floats
     """(K,)."""
-    synced: int = 0
-    """How many changes of nodes are included."""
 
 
 def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
