@@ -8,8 +8,10 @@ of these classes, all with the same selectors.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
+from volcanopy.api import core
 from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, CardNeed, TakenCards
@@ -24,8 +26,7 @@ from volcanopy.scheduler.nodes.devices.pod_mix import MIG_SLICES, slices_of
 
 CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
 """The device classes of the DRA drivers of these vendors."""
-_REMEMBERED = 1 << 14
-"""The most pods whose needs are kept."""
+_ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class _Published:
     """(C,): what each device is, in sevenths of a GPU."""
     needs: dict[tuple[int, bytes], CardNeed] = field(default_factory=dict)
     """By the number of devices and the key of what matches."""
-    needs_of_pods: dict[str, "_PodNeed"] = field(default_factory=dict)
-    """By uid."""
+    needs_of_claims: dict[bytes, CardNeed | None] = field(default_factory=dict)
+    """By what the claims of a pod request."""
 
     def suitable(self, request: devices.ExactRequest) -> Mask:
         """(C,): the devices that match a request; none if a selector cannot be evaluated."""
@@ -53,15 +54,6 @@ class _Published:
             return np.zeros(len(self.node), dtype=np.bool_)
         suitable: Mask = matching.devices[self.numbers]
         return suitable
-
-
-@dataclass(frozen=True, eq=False)
-class _PodNeed:
-    """What a pod requests, with the objects that this follows from."""
-
-    pod: object
-    claims: tuple[tuple[str, object], ...]
-    need: CardNeed | None
 
 
 def published(cluster: Cluster, classes: Sequence[str]) -> _Published | None:
@@ -107,8 +99,6 @@ class GpuDevices:
         self.memory: Ints = np.full(len(self.node), MIG_SLICES, dtype=np.int64)
         specs = cluster.snapshot.shapes.specs
         self.shapes = frozenset(shape for shape in cluster.snapshot.shapes.claiming if specs[shape].resource_claims)
-        if len(devices_of_nodes.needs_of_pods) > _REMEMBERED:
-            devices_of_nodes.needs_of_pods.clear()
 
     @classmethod
     def of(cls, cluster: Cluster, classes: Sequence[str]) -> "GpuDevices | None":
@@ -141,7 +131,7 @@ class GpuDevices:
     def need(self, task: TaskView) -> CardNeed | None:
         """The devices that the task requests; None if it requests none, or if what it requests is not known exactly."""
         if task.representative.row not in self._needs:
-            self._needs[task.representative.row] = self._known_need(task)
+            self._needs[task.representative.row] = self._need(task.representative.pod)
         return self._needs[task.representative.row]
 
     def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
@@ -163,17 +153,16 @@ class GpuDevices:
         free: Mask = self._claims.free_devices.free()[self._published.numbers[cards]]
         return free
 
-    def _known_need(self, task: TaskView) -> CardNeed | None:
-        """Return what a task requests, as it was read in an earlier session if its pod and claims are the same objects."""
-        pod, claims = task.representative.pod, self._cluster.snapshot.claim_tables.device_claims
-        uid = pod.metadata.uid
-        known = self._published.needs_of_pods.get(uid)
-        if known is not None and known.pod is pod and all(claims.get(key) is claim for key, claim in known.claims):
-            return known.need
-        keys = [claim.key for claim in pod_claims.devices(pod) if claim.own]
-        need = self._read([claims[key] for key in keys]) if all(key in claims for key in keys) else None
-        self._published.needs_of_pods[uid] = _PodNeed(pod, tuple((key, claims.get(key)) for key in keys), need)
-        return need
+    def _need(self, pod: core.Pod) -> CardNeed | None:
+        tables = self._cluster.snapshot.claim_tables
+        claims = [tables.device_claims.get(claim.key) for claim in pod_claims.devices(pod) if claim.own]
+        existing = [claim for claim in claims if claim is not None]
+        if len(existing) < len(claims):
+            return None
+        key, needs = _ENCODE([claim.spec.devices.requests for claim in existing]), self._published.needs_of_claims
+        if key not in needs:
+            needs[key] = self._read(existing)
+        return needs[key]
 
     def _read(self, claims: Sequence[devices.ResourceClaim]) -> CardNeed | None:
         """Return what these claims request together."""
