@@ -15,6 +15,7 @@ from tests.scheduler.plan_corpus import configurations, corpus_worlds
 from volcanopy import plugin as public
 from volcanopy.plugin import (
     Arguments,
+    CardSharing,
     Gate,
     NodeRejection,
     Nodes,
@@ -276,3 +277,12 @@ def test_all_public_names_can_be_imported() -> None:
     assert all(getattr(public, name) is not None for name in public.__all__)
     assert issubclass(public.NoArguments, Arguments)
     assert Registry is public.Registry
+
+
+def test_a_plugin_of_a_package_can_share_cards() -> None:
+    def locks(_: Any, task: Any) -> tuple[str, ...]:
+        return (task.key,)
+
+    all_policies().with_plugins(plugin((Plugin, CardSharing), gpu_cards=lambda _: None, bind_locks=locks))
+    with pytest.raises(PluginError, match=r'hook "gpu_cards", which must accept the arguments \(\)'):
+        all_policies().with_plugins(plugin((Plugin, CardSharing), gpu_cards=locks, bind_locks=locks))

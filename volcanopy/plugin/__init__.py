@@ -29,7 +29,18 @@ from volcanopy.scheduler.policy.plugin import (
     reject,
 )
 from volcanopy.scheduler.policy.registry import Action, Registry
-from volcanopy.scheduler.policy.roles import Gate, Moment, Nodes, Order, Purpose, Quota, Victims
+from volcanopy.scheduler.policy.roles import (
+    CardRanking,
+    CardSharing,
+    ClaimAssignment,
+    Gate,
+    Moment,
+    Nodes,
+    Order,
+    Purpose,
+    Quota,
+    Victims,
+)
 
 if TYPE_CHECKING:
     from volcanopy.scheduler.core import builtin, schedule
@@ -51,6 +62,9 @@ __all__ = [
     "Action",
     "Arguments",
     "Candidates",
+    "CardRanking",
+    "CardSharing",
+    "ClaimAssignment",
     "Claims",
     "Cluster",
     "Floats",
