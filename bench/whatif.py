@@ -64,7 +64,7 @@ def _objects(nodes: int, pods: int, spread: bool) -> list[core.Node | core.Queue
         ),
     ]
     for job in range(pods // JOB):
-        objects.append(_group(f"job-{job}", JOB, "Running"))
+        objects.append(_group(f"job-{job}", JOB, "Running", JOB))
         objects += [_pod(f"job-{job}-{member}", f"job-{job}", "1", f"n{next(places)}") for member in range(JOB)]
     for job in range(10):
         objects.append(_group(f"waiting-{job}", WAITING, "Inqueue"))
@@ -72,8 +72,9 @@ def _objects(nodes: int, pods: int, spread: bool) -> list[core.Node | core.Queue
     return objects
 
 
-def _group(name: str, minimum: int, phase: str) -> core.PodGroup:
-    return _read(core.PodGroup, name, "default", spec={"minMember": minimum}, status={"phase": phase})
+def _group(name: str, minimum: int, phase: str, running: int = 0) -> core.PodGroup:
+    status = {"phase": phase, "running": running}
+    return _read(core.PodGroup, name, "default", spec={"minMember": minimum}, status=status)
 
 
 def _pod(name: str, group: str, cpu: str, node: str = "") -> core.Pod:

@@ -1,7 +1,13 @@
 """The budget of a question counts work, and every waiting job gets its part of it."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from tests.whatif.asking import bodies, engine, loaded
 from volcanopy.whatif.answer import Answer, Limits, answer
+from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.engine import Budget, cycles_of
 from volcanopy.whatif.starts import Start
 
@@ -44,3 +50,36 @@ def test_the_work_of_a_second_follows_from_the_size_of_the_cluster() -> None:
     large = loaded(bodies("\n".join(f"node n{number} cpu=4" for number in range(1000)))).cluster
     assert cycles_of(small, 10.0) > cycles_of(large, 10.0) > 500
     assert cycles_of(small, 0.0) == 0
+
+
+def test_the_cluster_without_jobs_is_made_once_for_all_jobs_that_are_tried_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Cluster] = []
+    without = Cluster.without
+
+    def counted(cluster: Cluster, removed: Callable[[Key, Any], bool]) -> Cluster:
+        made.append(without(cluster, removed))
+        return made[-1]
+
+    monkeypatch.setattr(Cluster, "without", counted)
+    asked(2 * WAITING)
+    assert len(made) == 1
+    assert not made[0].keys.keys() & {"Pod", "PodGroup", "BatchJob"}, "what a trial inserts is taken back"
+
+
+def test_what_follows_from_a_cluster_is_computed_again_after_a_change() -> None:
+    cluster = loaded(bodies(WORLD)).cluster
+    cluster.commit()
+
+    def nodes(of: Cluster) -> int:
+        return len(of.keys.get("Node", ()))
+
+    assert cluster.once(nodes) == 1
+    with cluster.trial():
+        cluster.remove("Node", "n1")
+        assert cluster.once(nodes) == 0
+    assert cluster.once(nodes) == 1
+    cluster.remove("Node", "n1")
+    cluster.commit()
+    assert cluster.once(nodes) == 0

@@ -17,7 +17,7 @@ from volcanopy.whatif.answer import JobAnswer, Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.search import Remedy
 from volcanopy.whatif.starts import Start
-from volcanopy.whatif.target import other_jobs
+from volcanopy.whatif.target import jobs_and_pods
 
 CONFIGURATIONS = (
     "actions: enqueue, allocate, backfill\n"
@@ -201,7 +201,8 @@ def _name(body: Json) -> str:
 def _alone(manifests: list[Json], job: JobAnswer) -> list[Json]:
     """The manifests without other jobs and pods."""
     cluster = loaded(manifests).cluster
-    for *_, steps in other_jobs(cluster, job.target):
+    others = (steps for group, *_, steps in jobs_and_pods(cluster) if group != job.target.group)
+    for steps in others:
         for step in steps:
             cluster.remove(step.kind, step.key)
     return [cluster.body(*key) for key in cluster.objects]

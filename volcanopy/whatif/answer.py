@@ -23,9 +23,10 @@ from volcanopy.whatif.starts import Start
 from volcanopy.whatif.target import (
     Target,
     foreign_scheduler,
-    is_other,
+    is_of_job,
     is_suspended,
     minimum_of,
+    objects_of,
     queue_of,
     suspended_jobs,
     targets,
@@ -222,16 +223,21 @@ def _searched(engine: Engine, budget: Budget, explanation: Explain | None, known
 
 def _alone(engine: Engine, budget: Budget, known: JobAnswer) -> JobAnswer:
     """Return the answer after a run with all other jobs and pods removed."""
-    target = known.target
-    cluster = engine.cluster.without(lambda key, item: is_other(target, key, item))
-    run = replace(engine, cluster=cluster).run(budget, frozenset({target.group}), target.group)
-    if target.group in run.started:
-        return replace(known, start=Start.AFTER)
-    if known.explanation is not None:
-        run.explanations.setdefault(target.group, known.explanation)
-    gate, message = verdict(cluster, target, run)
+    target, cluster = known.target, engine.cluster.once(_without_jobs)
+    with cluster.trial():
+        cluster.copy(engine.cluster, objects_of(engine.cluster, target))
+        run = replace(engine, cluster=cluster).run(budget, frozenset({target.group}), target.group)
+        if target.group in run.started:
+            return replace(known, start=Start.AFTER)
+        if known.explanation is not None:
+            run.explanations.setdefault(target.group, known.explanation)
+        gate, message = verdict(cluster, target, run)
     explanation = run.explanations.get(target.group)
     return replace(known, start=Start.NEVER, gate=gate, message=message, explanation=explanation)
+
+
+def _without_jobs(cluster: Cluster) -> Cluster:
+    return cluster.without(is_of_job)
 
 
 def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:

@@ -7,7 +7,7 @@ and not the size of the cluster. Manifests keep the fields that the scheduler do
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from volcanopy.scheduler.model.task_status import READY
 from volcanopy.whatif import kinds
 from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
 
+T = TypeVar("T")
 Key = tuple[str, str]
 """Kind and ``namespace/name`` of an object."""
 _OF_JOBS = (core.Pod, core.PodGroup)
@@ -52,6 +53,7 @@ class Cluster:
         self.terminating: dict[str, None] = {}
         """Pods that are being deleted."""
         self._journal: list[tuple[Key, Any, Json | None]] = []
+        self._computed: dict[object, Any] = {}
         pods: list[core.Pod] = []
         for item in objects:
             if isinstance(item, core.Pod):
@@ -109,6 +111,7 @@ class Cluster:
     def commit(self) -> None:
         """Keep all changes so far: later trials do not take them back."""
         self._journal.clear()
+        self._computed.clear()
         self.changed_jobs.clear()
 
     def _set(self, key: Key, item: Any) -> None:
@@ -184,6 +187,25 @@ class Cluster:
         cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in kept)
         cluster.commit()
         return cluster
+
+    def once(self, compute: "Callable[[Cluster], T]") -> T:
+        """``compute(cluster)``, kept while nothing has changed since the last :meth:`commit`."""
+        if self._journal:
+            return compute(self)
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        result: T = self._computed[compute]
+        return result
+
+    def copy(self, other: "Cluster", keys: Iterable[Key]) -> None:
+        """Insert objects of another cluster, which the job controller has handled."""
+        for key in keys:
+            item = other.objects[key]
+            if isinstance(item, dict):
+                self.put_workload(item)
+            else:
+                self.put(item, other.bodies.get(key))
+        self.changed_jobs.clear()
 
     def _restore(self, key: Key, item: Any, body: Json | None) -> None:
         if self.objects.get(key) is item:

@@ -300,19 +300,24 @@ def _capped(container: Json, resource: str, most: int) -> Json:
     return container | {"resources": resources}
 
 
-def is_other(target: Target, key: Key, item: object) -> bool:
-    """Return whether an object belongs to another job than the target, or is a pod without a job."""
-    kind, name = key
-    if kind == "Pod":
-        assert isinstance(item, core.Pod)
-        return pod_fields.job_key(item) != target.group and bool(pod_fields.job_key(item) or item.spec.node_name)
-    return (kind == "PodGroup" and name != target.group) or (kind == "BatchJob" and name != target.job)
+def is_of_job(key: Key, item: object) -> bool:
+    """Return whether an object belongs to a job, or is a pod that runs without one."""
+    if isinstance(item, core.Pod):
+        return bool(pod_fields.job_key(item) or item.spec.node_name)
+    return key[0] in {"PodGroup", "BatchJob"}
 
 
-def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str, tuple[Delete, ...]]]:
-    """Yield the other jobs and pods without a group, each with kind, name, queue and the steps that remove it."""
+def objects_of(cluster: Cluster, target: Target) -> list[Key]:
+    """Return the keys of the objects of a job that exist."""
+    keys = [("BatchJob", target.job), ("PodGroup", target.group)]
+    keys += [("Pod", name) for name in cluster.members.get(target.group, ())]
+    return [key for key in keys if key in cluster.objects]
+
+
+def jobs_and_pods(cluster: Cluster) -> Iterable[tuple[str, str, str, str, tuple[Delete, ...]]]:
+    """Yield the jobs and the pods without a group, each with its group, kind, name, queue and the steps that remove it."""
     groups = cluster.keys.get("PodGroup", {}).keys() | cluster.members.keys()
-    for key in sorted(groups - {target.group}):
+    for key in sorted(groups):
         group = cluster.group(key)
         if group is not None and group.status.phase == "Completed" and key not in cluster.members:
             continue
@@ -321,7 +326,7 @@ def other_jobs(cluster: Cluster, target: Target) -> Iterable[tuple[str, str, str
         name = _owner_of(group) if group is not None else ""
         queue = group.spec.queue or cluster.state.default_queue if group is not None else ""
         owner = f"{key.partition('/')[0]}/{name}" if name else key
-        yield "job", owner, queue, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))
+        yield key, "job", owner, queue, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))
     for key, pod in cluster.of_kind("Pod").items():
         if not pod_fields.job_key(pod) and pod.spec.node_name and not pod_fields.is_over(pod):
-            yield "pod", key, "", (Delete("Pod", key),)
+            yield "", "pod", key, "", (Delete("Pod", key),)

@@ -192,11 +192,10 @@ class Explainer:
 
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""
-        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
         gated = sorted(self._gated[job.row])
         missing = job.min_available - job.ready_count - len(self._pods.get(job.row, ()))
         missing = min(max(missing, 1), len(gated))
-        gates = sorted({gate.name for key in gated for gate in pods[index[key]].spec.scheduling_gates})
+        gates = sorted({gate.name for key in gated for gate in self._pod(key).spec.scheduling_gates})
         listed = f"scheduling gate{'s' if len(gates) > 1 else ''} " + ", ".join(f'"{gate}"' for gate in gates)
         names = [key.rpartition("/")[2] for key in gated]
         some = _some(names, "pod") if missing == len(gated) else f"{missing} of {_some(names, 'pod')}"
@@ -209,11 +208,16 @@ class Explainer:
 
     def _rejected_pods(self, job: JobView) -> list[core.Pod]:
         """The pods of a job that wait for the next attempt after rejected binds, by name; without them it cannot start."""
-        pods, index = self._session.snapshot.tasks.pods, self._session.snapshot.task_rows
-        waiting = [pods[index[key]] for key in sorted(self._gated.get(job.row, ()))]
+        waiting = [self._pod(key) for key in sorted(self._gated.get(job.row, ()))]
         rejected = [pod for pod in waiting if not is_gated(pod)]
         others = job.ready_count + len(self._pods.get(job.row, ()))
         return rejected if others < job.min_available else []
+
+    def _pod(self, key: str) -> core.Pod:
+        """A pod of the snapshot."""
+        snapshot = self._session.snapshot
+        pod: core.Pod = snapshot.tasks.pods[snapshot.task_row(key)]
+        return pod
 
     @staticmethod
     def _rejected_binds(pods: list[core.Pod]) -> Message:

@@ -18,8 +18,8 @@ from volcanopy.whatif.target import (
     edit_job,
     foreign_scheduler,
     is_suspended,
+    jobs_and_pods,
     minimum_of,
-    other_jobs,
     pod_specs,
     queue_of,
     requests_of,
@@ -38,15 +38,25 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
     requested = total_request(question)
     ranks = freeing_order(cluster, question.target) if question.gate in {Gate.NODES, Gate.TOPOLOGY} else {}
     parts: list[tuple[tuple[int, int, bool, float], Part]] = []
-    for kind, name, queue, steps in other_jobs(cluster, question.target):
-        count, usage = _usage(cluster, steps)
+    for group, queue, steps, count, usage, text in cluster.once(_ends):
+        if group == question.target.group:
+            continue
         useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
-        text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'
         rank = ranks.get(steps[-1].key, len(ranks))
         order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != own, -useful)
         parts.append((order, single(steps, text)))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
+
+
+def _ends(cluster: Cluster) -> list[tuple[str, str, Steps, int, dict[str, int], str]]:
+    """Return the group, queue, steps, pods with nodes, requests and text of the end of each job."""
+    ends = []
+    for group, kind, name, queue, steps in jobs_and_pods(cluster):
+        count, usage = _usage(cluster, steps)
+        text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'
+        ends.append((group, queue, steps, count, usage, text))
+    return ends
 
 
 def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:
