@@ -1,8 +1,8 @@
 """Base of the read models, and the parts that objects of all kinds share: metadata, conditions, label selectors.
 
 A read model is a msgspec struct with the fields that volcanopy reads: decoding a pod from the bytes of a list takes about
-ten microseconds. Read models are never written back; writes are patches. Kinds that users write have a full model as well, a
-:class:`volcanopy.api.model.Model` of the same name.
+ten microseconds. Read models are never written back; writes are patches. Those of custom resources are generated from the
+full models, each a :class:`volcanopy.api.model.Model` of the same name.
 """
 
 from datetime import datetime
