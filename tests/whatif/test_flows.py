@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,23 @@ def test_a_later_job_whose_template_does_not_exist_never_starts() -> None:
     stored["metadata"]["uid"] = "f"
     job = of(ask([*bodies(NODE), template("a"), stored]), "f-b")
     assert (job.start, job.message) == (Start.NEVER, 'JobTemplate "b" not found in namespace "default": create it')
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [("stop", None), ("continue", "dependencies failed: b")],
+)
+def test_after_a_failure_no_job_starts_that_the_flow_does_not_create(policy: str, message: str | None) -> None:
+    stored = flow(a="", b="", c="b", d="a")
+    stored["metadata"]["uid"] = "f"
+    stored["spec"]["failurePolicy"] = policy
+    entries = [{"name": "a", "state": "Running"}, {"name": "b", "state": "Failed"}]
+    stored["status"] = {"state": {"phase": "Running"}, "jobStatusList": entries}
+    running = batch_job("f-a", runningEstimate="10m")
+    answer = ask([*bodies(NODE), *map(template, "abcd"), running, stored])
+    job = answer.job("f-c")
+    assert (job and job.message) == message
+    assert (answer.job("f-d") is not None) == (policy == "continue")
 
 
 def test_the_start_after_a_job_without_a_run_time_is_unknown_and_the_job_named() -> None:

@@ -16,6 +16,8 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.target import Target
 
+_ENDED = frozenset({FlowPhase.SUCCEED, FlowPhase.FAILED})
+
 
 @dataclass(frozen=True)
 class FlowStep:
@@ -55,6 +57,8 @@ def _steps(
 ) -> Iterator[FlowStep]:
     statuses = (JobFlowStatus.read(effect.status) for effect in plan.effects if isinstance(effect, UpdateStatus))
     status = next(statuses, flow.status)
+    if status.state.phase in _ENDED:
+        return
     entries = {entry.name: entry for entry in status.job_status_list}
     steps, graph = flow.spec.jobs, graphs.flow_graph(flow.spec.jobs)
     if not graphs.cycle(graph):
@@ -79,7 +83,7 @@ def _plans(cluster: Cluster, now: datetime) -> Iterator[tuple[JobFlow, FlowPlan,
     """Yield the flows that have not ended, what their controller does, and what it does that for."""
     for manifest in cluster.of_kind("JobFlow").values():
         flow = JobFlow.read(manifest)
-        if flow.status.state.phase not in {FlowPhase.SUCCEED, FlowPhase.FAILED}:
+        if flow.status.state.phase not in _ENDED:
             namespace, names = flow.metadata.namespace, [job_name(flow, step) for step in flow.spec.jobs]
             bodies = {name: cluster.objects.get(("BatchJob", f"{namespace}/{name}")) for name in names}
             jobs = {name: read_job(body) for name, body in bodies.items() if body is not None}
