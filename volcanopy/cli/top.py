@@ -73,9 +73,9 @@ def _cluster(overview: Json) -> Table:
     phases = ", ".join(f"{count} {phase}" for phase, count in overview["jobs"].items()) or "none"
     table = _table(f"{overview['nodes']} nodes, {overview['pods']} pods, jobs: {phases}", ("RESOURCE", "", "ALLOCATED"))
     for entry in overview["resources"]:
-        used = entry["allocated"] / entry["allocatable"] if entry["allocatable"] else 0.0
-        text = f"{entry['allocatedText']} of {entry['allocatableText']}, {used:.0%}"
-        table.add_row(entry["name"], _bar(used), text)
+        allocated = entry["allocated"] / entry["allocatable"] if entry["allocatable"] else 0.0
+        text = f"{entry['allocatedText']} of {entry['allocatableText']}, {allocated:.0%}"
+        table.add_row(entry["name"], _bar(allocated), text)
     return table
 
 
@@ -85,14 +85,14 @@ def _queues(document: Json, most: int) -> Table:
     table = _table("Queues", titles)
     entries = list(_walk(document["tree"]["queues"], 0))
     for queue, depth in entries[:most]:
-        own = amounts[queue["name"]]
-        share = own["fairShare"] or own["capability"] or 0
+        queue_amounts = amounts[queue["name"]]
+        share = queue_amounts["fairShare"] or queue_amounts["capability"] or 0
         texts = [
-            quantity.shown(resource, own[kind]) if own[kind] else "-"
+            quantity.shown(resource, queue_amounts[kind]) if queue_amounts[kind] else "-"
             for kind in ("allocated", "fairShare", "capability", "waiting")
         ]
         name = f"{'  ' * depth}{queue['name']}"
-        table.add_row(name, _bar(own["allocated"] / share if share else 0.0), *texts, queue["state"])
+        table.add_row(name, _bar(queue_amounts["allocated"] / share if share else 0.0), *texts, queue["state"])
     return _with_rest(table, len(entries) - most)
 
 
@@ -121,12 +121,12 @@ def _nodes(document: Json, resource: str, most: int) -> Table:
     table = _table("Nodes", ("NODE", resource.upper(), "ALLOCATED", "PODS", "STATE"))
     entries = []
     for name, _, state, allocatable, uses, _ in document["nodes"]:
-        used = sum(amounts[place] for _, reserved, amounts in uses if not reserved)
+        allocated = sum(amounts[place] for _, reserved, amounts in uses if not reserved)
         total = allocatable[place] if allocatable else 0
-        entries.append((used / total if total else 0.0, name, state, used, total, len(uses)))
+        entries.append((allocated / total if total else 0.0, name, state, allocated, total, len(uses)))
     entries.sort(key=lambda entry: (-entry[0], entry[1]))
-    for part, name, state, used, total, pods in entries[:most]:
-        amounts = f"{quantity.shown(resource, used)} of {quantity.shown(resource, total)}"
+    for part, name, state, allocated, total, pods in entries[:most]:
+        amounts = f"{quantity.shown(resource, allocated)} of {quantity.shown(resource, total)}"
         table.add_row(name, _bar(part), amounts, str(pods), state)
     return _with_rest(table, len(entries) - most)
 
