@@ -43,13 +43,16 @@ def test_root_runs_programs_as_the_caller_of_sudo_or_without_rights() -> None:
 
 def test_a_container_overrides_the_user_of_its_pod() -> None:
     users = Users(OTHER, ROOT, maps=False)
-    assert of(users, {"runAsUser": 5, "runAsGroup": 6}, {"runAsUser": 7}) == User(7, 6)
+    pod = {"runAsUser": 4_000_005, "runAsGroup": 4_000_006}
+    assert of(users, pod, {"runAsUser": 4_000_007}) == User(4_000_007, 4_000_006)
 
 
 @pytest.mark.parametrize(
     ("users", "context", "message"),
     [
         (Users(OTHER, ROOT, maps=False), {"runAsUser": 0}, "start the cluster with --run-as-root"),
+        (Users(OTHER, ROOT, maps=False), {"runAsUser": 1}, "runAsUser 1 or runAsGroup 65534 is an account"),
+        (Users(OTHER, ROOT, maps=False), {"runAsGroup": 1}, "runAsUser 65534 or runAsGroup 1 is an account"),
         (Users(ANA, ANA, maps=False), {"runAsUser": 7}, "not possible with plain processes"),
         (Users(ROOT, ROOT, maps=False), {"runAsNonRoot": True}, "image will run as root"),
         (Users(ANA, ANA, maps=True), {"runAsNonRoot": True, "runAsUser": 0}, "breaks non-root policy"),

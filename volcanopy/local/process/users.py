@@ -1,5 +1,6 @@
 """As whom the programs of pods run."""
 
+import grp
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping
@@ -113,12 +114,24 @@ class Users:
                 f"securityContext: runAsUser {user.uid} and runAsGroup {user.gid} are not possible with plain processes: "
                 f"programs run as {self.current.text}, gid {self.current.gid}"
             )
-        if 0 in {user.uid, user.gid} and self.default.uid != 0:
+        if self.default.uid != 0 and (
+            (user.uid != self.default.uid and _has_name(pwd.getpwuid, user.uid))
+            or (user.gid != self.default.gid and _has_name(grp.getgrgid, user.gid))
+        ):
             raise ContainerConfigError(
-                f"securityContext: runAsUser {user.uid} and runAsGroup {user.gid} are root's: "
-                "start the cluster with --run-as-root"
+                f"securityContext: runAsUser {user.uid} or runAsGroup {user.gid} is an account of this machine: "
+                "use numbers without one, or start the cluster with --run-as-root"
             )
         return user
+
+
+def _has_name(look_up: Callable[[int], object], number: int) -> bool:
+    """Whether a user or group of this machine has a number: its files would be those of the program."""
+    try:
+        look_up(number)
+    except (KeyError, OverflowError):
+        return False
+    return True
 
 
 _IMAGE_OF_ROOT = "container has runAsNonRoot and image will run as root"
