@@ -8,7 +8,6 @@ import pytest
 from embedded_apiserver.wire.pod_columns import pod_status as shown_status
 from tests.kube.cluster import running_cluster
 from tests.kube.kubelet_answers import NAMES, PODS, answer
-from volcanopy.api import core
 from volcanopy.kube.client.raw_kinds import CSI_NODES as CSI_NODES_KIND
 from volcanopy.kube.client.raw_kinds import NODES as NODES_KIND
 from volcanopy.kube.client.raw_kinds import PODS as PODS_KIND
@@ -97,7 +96,7 @@ def test_a_simulated_node_shows_phase_and_conditions_as_a_kubelet(name: str) -> 
     moment = pod_stages.at(script, BORN, BORN + seconds)
     place = pod_status.PodAddresses("10.0.0.1", "10.0.0.2")
     status = pod_status.status(
-        pod_status.Pod(metadata=core.Meta(name="p")), script, moment, BORN, BORN + seconds, place
+        pod_status.Pod(metadata=pod_status.Meta(name="p")), script, moment, BORN, BORN + seconds, place
     )
     expected = answer(name)["status"]
     assert status["phase"] == expected["phase"]

@@ -13,13 +13,38 @@ from volcanopy.local.simulated import pod_stages
 from volcanopy.local.simulated.pod_stages import Moment, Script, Span, Stages
 
 
+class Meta(core.ReadModel, frozen=True, kw_only=True, gc=False):
+    """Metadata of a pod: only what its script needs, of 100,000 pods."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    annotations: core.Labels = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Container(core.ReadModel, frozen=True, kw_only=True, gc=False):
+    """A container."""
+
+    name: str = ""
+    image: str = ""
+    restart_policy: str = ""
+
+
 class PodSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """Containers and node of a pod."""
 
     node_name: str = ""
     restart_policy: pod_stages.RestartPolicy = "Always"
-    containers: tuple[core.Container, ...] = ()
-    init_containers: tuple[core.Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
     active_deadline_seconds: int | None = None
 
 
@@ -60,7 +85,7 @@ class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
 class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
-    metadata: core.Meta
+    metadata: Meta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
