@@ -10,6 +10,7 @@ REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
 SEED   ?= $(shell date +%j)
 SECONDS_OF_CHAOS ?= 900
+EARLIER ?= HEAD~100
 MINUTES_OF_SOAK ?= 120
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -18,7 +19,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test nightly chaos soak volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
+.PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -121,6 +122,11 @@ nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more see
 chaos: $(VENV)/.dev controlplane  ## All faults on an embedded API server, then on a kube-apiserver with etcd; SEED is the day of the year.
 	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
+
+chaos-versions: $(VENV)/.dev  ## Chaos on an embedded API server where one of two schedulers and of two controllers is of the commit EARLIER.
+	rm -rf $(VENV)/earlier && mkdir $(VENV)/earlier && git archive $(EARLIER) | tar -x -C $(VENV)/earlier
+	$(MAKE) --no-print-directory -C $(VENV)/earlier $(VENV)/.run
+	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED) --other-python $(VENV)/earlier/$(BIN)/python
 
 soak: $(VENV)/.dev  ## Whether memory, files, threads or objects grow while jobs come and go: on an embedded API server, MINUTES_OF_SOAK.
 	$(BIN)/python -m bench soak --minutes $(MINUTES_OF_SOAK)
