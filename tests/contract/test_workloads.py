@@ -13,6 +13,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
+from volcanopy.api.names import JOB_NAME
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Kind
@@ -164,3 +165,15 @@ async def test_a_rejected_pod_of_a_deployment_is_a_condition_until_it_is_accepte
         await site.client.delete(PRIORITY_CLASSES, None, "nope")
         with pytest.raises(NotFound):
             await site.client.get(PRIORITY_CLASSES, None, "nope")
+
+
+async def test_a_workload_creates_no_pods_with_the_label_of_a_job(sites: dict[str, Site]) -> None:
+    """The controllers do not follow pods of jobs: one that created such pods would create more and more."""
+    site = sites["embedded"]
+    labels = {"app": "w", JOB_NAME: "x"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+    await site.client.create(KINDS["ReplicaSet"], site.namespace, {"metadata": {"name": "w"}, "spec": spec})
+    message = f"Error creating: label {JOB_NAME} is set by the controllers: remove it"
+    assert await eventually(lambda: failures(site, "ReplicaSet")) == {("FailedCreate", message)}
+    assert not (await site.client.list(KINDS["Pod"], site.namespace)).items

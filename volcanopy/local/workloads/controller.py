@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 
 import structlog
 
+from volcanopy.api import names
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.simulated.timers import TimedWorkers
@@ -44,7 +45,9 @@ class WorkloadController:
     def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
         self._client, self._clock = client, clock
         self._reflectors = {
-            kind.kind: Reflector(client, kind, transform=_workload_pod if kind is PODS else None)
+            kind.kind: Reflector(client, kind, transform=_workload_pod, label_selector=f"!{names.JOB_NAME}")
+            if kind is PODS
+            else Reflector(client, kind)
             for kind in (*WATCHED, NODES)
         }
         self._events = EventRecorder(client, "workload-controller")
@@ -195,6 +198,8 @@ class WorkloadController:
         try:
             match effect:
                 case ObjectCreation(kind, body):
+                    if kind == PODS.kind and names.JOB_NAME in (body["metadata"].get("labels") or {}):
+                        raise Forbidden(403, message=f"label {names.JOB_NAME} is set by the controllers: remove it")
                     made = await self._client.create(_KINDS[kind], namespace, body)
                     if kind != CLAIMS.kind and not self._knows(kind, made):
                         unseen[made["metadata"]["uid"]] = self._clock()
