@@ -132,7 +132,7 @@ soak: $(VENV)/.dev  ## Whether memory, files, threads or objects grow while jobs
 	$(BIN)/python -m bench soak --minutes $(MINUTES_OF_SOAK)
 
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(BENCHES)
 
 bench-live: $(VENV)/.dev controlplane  ## Measure the processor time of a pod on a real API server, beside a bare client.
 	$(BIN)/python -m bench live

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from volcanopy.devices.device_kind import DeviceKind
+from volcanopy.devices.cards.device_kind import DeviceKind
 from volcanopy.devices.gpus.device_names import DeviceNames
 from volcanopy.devices.gpus.mig_geometries import KNOWN, MigGeometries
 from volcanopy.devices.gpus.shared_gpus import SharedGpus

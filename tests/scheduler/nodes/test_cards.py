@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.scheduler.reference import cards as reference_cards
 from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
-from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.card_selection import (
+from volcanopy.devices.cards.card_selection import (
+from volcanopy.devices.cards.card_selection import CardShare
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -20,6 +20,7 @@ from volcanopy.devices.gpus.card_selection import (
     card_table,
     choose,
 )
+from volcanopy.devices.gpus import gpu_annotations
 
 LOADS = st.builds(
     Load,
@@ -104,7 +105,7 @@ def test_invalid_register_annotation_has_no_cards() -> None:
 def test_vgpu_annotation_round_trip(containers: list[list[tuple[str, str, int, int]]]) -> None:
     shares = gpu_annotations.vgpu_shares(gpu_annotations.format_vgpus(containers))
     assert list(shares) == [
-        gpu_annotations.CardShare(uuid, memory, cores)
+        CardShare(uuid, memory, cores)
         for container_cards in containers
         for uuid, _, memory, cores in container_cards
     ]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import names
-from volcanopy.devices import device_kind
+from volcanopy.devices.cards import device_kind
+from volcanopy.devices.cards.card_selection import Card
 from volcanopy.devices.gpus import gpu_annotations, shared_gpus
-from volcanopy.devices.gpus.card_selection import Card
 from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule

@@ -9,9 +9,9 @@ import pytest
 from bench import growth, quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
-from volcanopy.devices.gpus import card_usage
-from volcanopy.devices.gpus.card_selection import choose
-from volcanopy.devices.gpus.card_usage import SessionCards
+from volcanopy.devices.cards import card_usage
+from volcanopy.devices.cards.card_selection import choose
+from volcanopy.devices.cards.card_usage import SessionCards
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import TasksView

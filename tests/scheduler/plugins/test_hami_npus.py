@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import core, names
-from volcanopy.devices import device_kind
+from volcanopy.devices.cards import device_kind
 from volcanopy.devices.npus import hami_npus, npu_kinds
 from volcanopy.devices.npus.hami_npus import HamiNpus
 from volcanopy.devices.npus.npu_kinds import DEFAULT

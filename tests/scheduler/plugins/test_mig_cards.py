@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
+from volcanopy.devices.cards.card_selection import CardShare
+from volcanopy.devices.cards.instances import UNKNOWN, Instance, instance_table
 from volcanopy.devices.gpus import gpu_annotations, shared_gpus
-from volcanopy.devices.gpus.instances import UNKNOWN, Instance, instance_table
 from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.model.plan import Bind, Plan
 
@@ -176,7 +177,7 @@ def test_geometries_are_checked(group: str, profile: dict[str, Any], message: st
 
 def test_the_name_of_an_instance_is_read_from_the_annotation() -> None:
     text = gpu_annotations.format_vgpus([[(gpu_annotations.instance_id("GPU-a", "group2-3"), A100, 4000, 0)]])
-    assert gpu_annotations.vgpu_shares(text) == (gpu_annotations.CardShare("GPU-a", 4000, instance="group2-3"),)
+    assert gpu_annotations.vgpu_shares(text) == (CardShare("GPU-a", 4000, instance="group2-3"),)
 
 
 GROUPS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)

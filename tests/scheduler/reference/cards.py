@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.devices.gpus.card_selection import ALL_CORES, CardOrder, CardRequest
+from volcanopy.devices.cards.card_selection import ALL_CORES, CardOrder, CardRequest
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from volcanopy.api import core, names, quantity
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.ui.node_usage import NodeUsage
+from volcanopy.devices.cards.card_selection import Card
 from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.card_selection import Card
 
 
 def cards_of(node: core.Node) -> tuple[Card, ...]:

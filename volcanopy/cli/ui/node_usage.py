@@ -7,8 +7,8 @@ from volcanopy.api import names
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.core import Pod
 from volcanopy.api.quantity import QuantityError
+from volcanopy.devices.cards.card_selection import CardShare
 from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.gpu_annotations import CardShare
 
 _OVER = frozenset({"Succeeded", "Failed"})
 

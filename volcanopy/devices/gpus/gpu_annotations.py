@@ -10,26 +10,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from volcanopy.api import core, quantity
-from volcanopy.devices.gpus.card_selection import Card, CardRequest
+from volcanopy.devices.cards.card_selection import Card, CardRequest, CardShare
 from volcanopy.devices.gpus.device_names import DEFAULT, DeviceNames
 
 HAMI_CORE = "hami-core"
 MIG = "mig"
 _SLOTS = 1 << 31
 """The number of pods per card where only its memory limits them."""
-
-
-class CardShare(NamedTuple):
-    """The share of a pod in one card, by the card's id; all of its memory if ``whole``.
-
-    ``instance`` is the name of its instance on a card in MIG mode; ``memory`` is then what the pod requests.
-    """
-
-    id: str
-    memory: int
-    cores: int = 0
-    whole: bool = False
-    instance: str = ""
 
 
 class VgpuRegister(NamedTuple):

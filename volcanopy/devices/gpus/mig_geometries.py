@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, field_validator
 
-from volcanopy.devices.gpus.instances import WHOLE, Instance, InstanceTable, instance_table
+from volcanopy.devices.cards.instances import WHOLE, Instance, InstanceTable, instance_table
 from volcanopy.scheduler.policy.plugin import Arguments
 
 _NOT_IN_GROUP = "-[],:;"

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from volcanopy.api import core
 from volcanopy.api.names import GPU_INDEX, GPU_LOCK, VGPU_IDS, VGPU_LOCK
-from volcanopy.devices.device_kind import UNREADABLE, DeviceKind, Shares
-from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.card_selection import (
+from volcanopy.devices.cards.card_selection import (
     ALL_CORES,
     CORES,
     FIRST_RULE,
@@ -24,9 +22,11 @@ from volcanopy.devices.gpus.card_selection import (
     CardTable,
     card_table,
 )
-from volcanopy.devices.gpus.card_usage import AssignedCards, matching_rules
+from volcanopy.devices.cards.card_usage import AssignedCards, matching_rules
+from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
+from volcanopy.devices.cards.instances import InstanceTable
+from volcanopy.devices.gpus import gpu_annotations
 from volcanopy.devices.gpus.device_names import DeviceNames
-from volcanopy.devices.gpus.instances import InstanceTable
 from volcanopy.devices.gpus.mig_geometries import MigGeometries, mig_instances
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, CardNeed, TakenCards

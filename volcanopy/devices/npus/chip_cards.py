@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from volcanopy.devices.gpus.card_selection import FIRST_RULE, CardCriteria, CardOrder, CardRequest, CardTable
-from volcanopy.devices.gpus.card_usage import AssignedCards, CardUsage, SessionCards
+from volcanopy.devices.cards.card_selection import FIRST_RULE, CardCriteria, CardOrder, CardRequest, CardTable
+from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.devices.npus.chip_templates import ANY, CPUS, OFF, ON, TEMPLATES
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from volcanopy.api import core, names
-from volcanopy.devices.gpus.card_selection import Card
-from volcanopy.devices.gpus.gpu_annotations import CardShare, limit
+from volcanopy.devices.cards.card_selection import Card, CardShare
+from volcanopy.devices.gpus.gpu_annotations import limit
 
 ON, OFF, ANY = "yes", "no", "null"
 """Whether a pod uses the chip's unit for images (DVPP): it does, it does not, or this does not matter."""

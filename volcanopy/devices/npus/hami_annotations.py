@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.devices.gpus.card_selection import ALL_CORES, Card, CardRequest
+from volcanopy.devices.cards.card_selection import ALL_CORES, Card, CardRequest
 from volcanopy.devices.gpus.gpu_annotations import limit
 from volcanopy.devices.npus.npu_kinds import NpuKind
 

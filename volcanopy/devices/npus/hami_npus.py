@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import names
-from volcanopy.devices.device_kind import UNREADABLE, DeviceKind, Shares
+from volcanopy.devices.cards.card_selection import Card, CardChoice, CardCriteria, CardRequest
+from volcanopy.devices.cards.card_usage import AssignedCards
+from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
 from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.card_selection import Card, CardChoice, CardCriteria, CardRequest
-from volcanopy.devices.gpus.card_usage import AssignedCards
 from volcanopy.devices.npus import hami_annotations
 from volcanopy.devices.npus.hami_annotations import NO_NETWORK, AssignedNpu, NpuRegister
 from volcanopy.devices.npus.npu_kinds import NpuKind

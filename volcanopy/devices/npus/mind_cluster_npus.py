@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import names
-from volcanopy.devices.device_kind import DeviceKind, Shares
-from volcanopy.devices.gpus.card_selection import CORES, MEMORY, Card, CardCriteria
-from volcanopy.devices.gpus.card_usage import AssignedCards
+from volcanopy.devices.cards.card_selection import CORES, MEMORY, Card, CardCriteria
+from volcanopy.devices.cards.card_usage import AssignedCards
+from volcanopy.devices.cards.device_kind import DeviceKind, Shares
 from volcanopy.devices.gpus.gpu_annotations import limit
 from volcanopy.devices.npus import chip_templates
 from volcanopy.devices.npus.chip_cards import RULES, WHOLE, ChipCards, counted, criteria

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import names
-from volcanopy.devices.gpus.card_selection import CardSizes
+from volcanopy.devices.cards.card_selection import CardSizes
 from volcanopy.scheduler.policy.keys_without_effect import effective
 from volcanopy.scheduler.policy.plugin import Arguments
 

@@ -216,7 +216,9 @@ class Explainer:
     def _pod(self, key: str) -> core.Pod:
         """A pod of the snapshot."""
         snapshot = self._session.snapshot
-        pod: core.Pod = snapshot.tasks.pods[snapshot.task_row(key)]
+        row = snapshot.task_row(key)
+        assert row is not None
+        pod: core.Pod = snapshot.tasks.pods[row]
         return pod
 
     @staticmethod

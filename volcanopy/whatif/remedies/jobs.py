@@ -8,7 +8,7 @@ from volcanopy.api.builtin import policy
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.whatif.changes import Configure, Create, Edit, Steps
+from volcanopy.whatif.changes import Configure, Create, Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
@@ -49,9 +49,9 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
 
 
-def _ends(cluster: Cluster) -> list[tuple[str, str, Steps, int, dict[str, int], str]]:
+def _ends(cluster: Cluster) -> list[tuple[str, str, tuple[Delete, ...], int, dict[str, int], str]]:
     """Return the group, queue, steps, pods with nodes, requests and text of the end of each job."""
-    ends = []
+    ends: list[tuple[str, str, tuple[Delete, ...], int, dict[str, int], str]] = []
     for group, kind, name, queue, steps in jobs_and_pods(cluster):
         count, usage = _usage(cluster, steps)
         text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volcanopy.devices.gpus.card_selection import (
+from volcanopy.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -14,11 +14,11 @@ from volcanopy.devices.gpus.card_selection import (
     CardChoice,
     CardCriteria,
     CardOrder,
+    CardShare,
     CardTable,
     choose,
 )
-from volcanopy.devices.gpus.gpu_annotations import CardShare
-from volcanopy.devices.gpus.instances import UNKNOWN
+from volcanopy.devices.cards.instances import UNKNOWN
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.devices.gpus.instances import UNKNOWN, InstanceTable, instance_table
+from volcanopy.devices.cards.instances import UNKNOWN, InstanceTable, instance_table
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
 PODS, MEMORY, CORES = 0, 1, 2
@@ -119,6 +119,19 @@ class CardSizes:
         sizes = np.array([*self.parts, self.whole], dtype=np.int64)
         position = np.searchsorted(sizes[:-1], memory)
         return np.where(memory > max((self.capacity, *self.parts)), memory, sizes[position])
+
+
+class CardShare(NamedTuple):
+    """The share of a pod in one card, by the card's id; all of its memory if ``whole``.
+
+    ``instance`` is the name of its instance on a card in MIG mode; ``memory`` is then what the pod requests.
+    """
+
+    id: str
+    memory: int
+    cores: int = 0
+    whole: bool = False
+    instance: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.devices.gpus.card_selection import Card, CardChoice, CardCriteria, CardOrder, CardTable, card_table
-from volcanopy.devices.gpus.card_usage import AssignedCards, CardUsage, SessionCards
-from volcanopy.devices.gpus.gpu_annotations import CardShare
+from volcanopy.devices.cards.card_selection import (
+    Card,
+    CardChoice,
+    CardCriteria,
+    CardOrder,
+    CardShare,
+    CardTable,
+    card_table,
+)
+from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod

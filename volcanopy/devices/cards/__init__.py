@@ -1,0 +1,1 @@
+"""Cards that pods share, whatever they are: GPUs or NPUs."""
