@@ -10,8 +10,7 @@ reservation, if its queue stays within its fair share, or if ``preempt`` could f
 admitted before do not keep it out.
 """
 
-import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from volcanopy.api.core import PodGroupAlternative
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.actions.allocate.job_queues import Entry, JobQueue
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
@@ -43,113 +43,86 @@ class Enqueue:
         rows = session.unadmitted()
         if not len(rows):
             return
-        waiting: dict[int, _Waiting] = {}
-        queues_of = session.snapshot.jobs.queue[rows].tolist()
+        entries: dict[int, list[Entry[JobView]]] = {}
         job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
-        moldable = False
-        for row, queue_row, job_key in zip(rows.tolist(), queues_of, job_keys, strict=True):
-            if queue_row not in waiting:
-                waiting[queue_row] = _Waiting(session.cluster.queue(queue_row))
-            job = session.cluster.job(row)
-            waiting[queue_row].jobs.append((job_key, job))
-            moldable = moldable or bool(session.alternatives.of(job))
-        for of_queue in waiting.values():
-            of_queue.jobs.sort(key=operator.itemgetter(0), reverse=True)
-        precedence = _Precedence(session)
-        queues = QueueOrder(session, waiting, session.admission_key)
+        for row, queue, key in zip(rows.tolist(), session.snapshot.jobs.queue[rows].tolist(), job_keys, strict=True):
+            entries.setdefault(queue, []).append((key, session.cluster.job(row)))
+        admission = _Admission(session, withdrawal, {queue: JobQueue(jobs) for queue, jobs in entries.items()})
+        queues = QueueOrder(session, entries, session.admission_key)
         while queues:
-            of_queue = waiting[queues.first().row]
-            admitted = _admit_first(session, of_queue, precedence, withdrawal, moldable=moldable)
-            queues.settle(stays=admitted and bool(of_queue.jobs))
+            queues.settle(stays=admission.admit_first(queues.first()))
 
 
-class _Waiting:
-    """The jobs of a queue that are not admitted, each with its key, the first at the end."""
+class _Admission:
+    """The jobs of each queue that wait for admission."""
 
-    def __init__(self, queue: QueueView) -> None:
-        self.queue, self.is_open = queue, queue.is_open
-        self.in_turn = self.is_open and queue.in_turn
-        """Whether no job is admitted after one that is not."""
-        self.jobs: list[tuple[Any, JobView]] = []
+    def __init__(self, session: Session, withdrawal: Withdrawal, waiting: Mapping[int, JobQueue[JobView]]) -> None:
+        self._session, self._withdrawal, self._waiting = session, withdrawal, waiting
+        self._precedence = _Precedence(session)
+        self._moldable = any(session.alternatives.of(job) for jobs in waiting.values() for _, job in jobs)
+        """Whether any job has alternatives."""
 
-    def add(self, session: Session, jobs: Sequence[JobView]) -> None:
-        """Add jobs whose admission was withdrawn."""
-        if jobs:
-            self.jobs += [(session.job_key(job), job) for job in jobs]
-            self.jobs.sort(key=operator.itemgetter(0), reverse=True)
-
-
-def _admit_first(
-    session: Session, waiting: _Waiting, precedence: "_Precedence", withdrawal: Withdrawal, *, moldable: bool
-) -> bool:
-    """Admit the first job of a queue that can be, and return whether there is one: rejections do not change queue keys."""
-    while waiting.jobs:
-        _, job = waiting.jobs.pop()
-        is_admitted = _admit(session, job, waiting, precedence, withdrawal, moldable=moldable)
-        if moldable and (is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])):
-            session.alternatives.add_before(job)
-        if is_admitted:
-            return True
-        if waiting.in_turn and session.blocks_queue(job):
-            reason = blocked_by_head(waiting.queue.name, job.key)
-            while waiting.jobs:
-                session.reject(waiting.jobs.pop()[1], Rejection(Gate.QUEUE, reason))
-    return False
-
-
-def _admit(
-    session: Session,
-    job: JobView,
-    waiting: _Waiting,
-    precedence: "_Precedence",
-    withdrawal: Withdrawal,
-    *,
-    moldable: bool,
-) -> bool:
-    """Admit a job, or record why not; without ``moldable`` no job has alternatives."""
-    if not waiting.is_open:
-        session.reject(job, Rejection(Gate.QUEUE, closed(waiting.queue.name)))
+    def admit_first(self, queue: QueueView) -> bool:
+        """Admit the first job of a queue that can be; return whether others may be: rejections do not change queue keys."""
+        session, jobs = self._session, self._waiting[queue.row]
+        while jobs:
+            job = jobs.pop()
+            is_admitted = self._admit(queue, job)
+            if self._moldable and (
+                is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])
+            ):
+                session.alternatives.add_before(job)
+            if is_admitted:
+                return bool(jobs)
+            if queue.is_open and queue.in_turn and session.blocks_queue(job):
+                reason = blocked_by_head(queue.name, job.key)
+                while jobs:
+                    session.reject(jobs.pop(), Rejection(Gate.QUEUE, reason))
         return False
-    alternatives = session.alternatives.of(job) if moldable else ()
 
-    def rejected() -> Rejection | None:
-        if alternatives:
-            return _consider(session, job, alternatives, precedence)
+    def _admit(self, queue: QueueView, job: JobView) -> bool:
+        """Admit a job, or record why not."""
+        session = self._session
+        if not queue.is_open:
+            session.reject(job, Rejection(Gate.QUEUE, closed(queue.name)))
+            return False
+        rejection = self._rejection(job)
+        withdrawn = (
+            [] if rejection is None else self._withdrawal.withdraw_for(job, lambda: self._rejection(job) is None)
+        )
+        if rejection is not None and not withdrawn:
+            session.reject(job, rejection)
+            return False
+        session.enqueue(job)
+        self._precedence.withdrawn.update(other.row for other in withdrawn)
+        for other in withdrawn:
+            self._waiting[queue.row].push(session.job_key(other), other)
+        return True
+
+    def _rejection(self, job: JobView) -> Rejection | None:
+        """Return why a job is not admitted, with the alternative with which it finishes first."""
+        alternatives = self._session.alternatives.of(job) if self._moldable else ()
+        if not alternatives:
+            return self._rejection_as_it_is(job)[0]
+        limits: list[tuple[PodGroupAlternative, Rejection | None]] = []
+        rejections: list[Rejection | None] = []
+        for alternative in alternatives:
+            self._session.ledger.consider(job.row, alternative)
+            rejection, vote = self._rejection_as_it_is(job)
+            rejections.append(rejection)
+            # A job that is admitted although resources are insufficient starts when they are free.
+            limits.append((alternative, rejection or (Rejection(vote.gate, vote.reason) if vote.value < 0 else None)))
+        selected = self._session.alternatives.first_to_finish(job, limits)
+        self._session.ledger.consider(job.row, selected)
+        return rejections[alternatives.index(selected)]
+
+    def _rejection_as_it_is(self, job: JobView) -> tuple[Rejection | None, Vote]:
+        """Return why a job is not admitted with its minimum or the considered alternative; and the vote of the policies."""
+        session = self._session
         vote = PERMIT if job.minimum_key is None else session.hooks.verdict(job, Moment.ENQUEUE)
-        return _rejection(session, job, vote, precedence)
-
-    rejection = rejected()
-    withdrawn = [] if rejection is None else withdrawal.withdraw_for(job, lambda: rejected() is None)
-    if rejection is not None and not withdrawn:
-        session.reject(job, rejection)
-        return False
-    session.enqueue(job)
-    precedence.withdrawn.update(other.row for other in withdrawn)
-    waiting.add(session, withdrawn)
-    return True
-
-
-def _consider(
-    session: Session, job: JobView, alternatives: Sequence[PodGroupAlternative], precedence: "_Precedence"
-) -> Rejection | None:
-    """Select the alternative with which the job finishes first; return why it is not admitted with it, if so."""
-    limits: list[tuple[PodGroupAlternative, Rejection | None]] = []
-    rejections: list[Rejection | None] = []
-    for alternative in alternatives:
-        session.ledger.consider(job.row, alternative)
-        vote = session.hooks.verdict(job, Moment.ENQUEUE)
-        rejections.append(_rejection(session, job, vote, precedence))
-        # A job that is admitted although resources are insufficient starts when they are free.
-        limits.append((alternative, rejections[-1] or (Rejection(vote.gate, vote.reason) if vote.value < 0 else None)))
-    selected = session.alternatives.first_to_finish(job, limits)
-    session.ledger.consider(job.row, selected)
-    return rejections[alternatives.index(selected)]
-
-
-def _rejection(session: Session, job: JobView, vote: Vote, precedence: "_Precedence") -> Rejection | None:
-    if vote.value < 0 and job.minimum_key is not None and not (vote.yields and precedence.of(job, vote)):
-        return Rejection(vote.gate, vote.reason)
-    return None if session.limits is None else session.limits.rejects_admission(job)
+        if vote.value < 0 and not (vote.yields and self._precedence.of(job, vote)):
+            return Rejection(vote.gate, vote.reason), vote
+        return None if session.limits is None else session.limits.rejects_admission(job), vote
 
 
 class _Precedence:

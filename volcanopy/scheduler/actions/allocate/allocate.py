@@ -58,7 +58,7 @@ class Allocate:
             self._place(session, _beyond_shares(session, rest), beyond_shares=True)
 
     def _place(
-        self, session: Session, waiting: Mapping[int, JobQueue], beyond_shares: bool = False
+        self, session: Session, waiting: Mapping[int, JobQueue[PendingJob]], beyond_shares: bool = False
     ) -> list[PendingJob]:
         """Place the jobs of these queues; return those that are rejected by fair shares only."""
         by_share: list[PendingJob] = []
@@ -101,9 +101,9 @@ class Allocate:
         return by_share
 
 
-def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQueue]:
+def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQueue[PendingJob]]:
     """Return these jobs by queue with their tasks that are still pending."""
-    entries: dict[int, list[Entry]] = {}
+    entries: dict[int, list[Entry[PendingJob]]] = {}
     status = session.ledger.status
     for pending in jobs:
         tasks = [task for task in pending.tasks if status[task] == Status.PENDING]

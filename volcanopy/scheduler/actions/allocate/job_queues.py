@@ -8,7 +8,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -58,16 +58,17 @@ class PendingJob:
         return (*zip(shapes, starts, strict=True), self.at)
 
 
-Entry = tuple[Any, PendingJob]
-"""A pending job with its sort key, which is unique."""
+T = TypeVar("T")
+Entry = tuple[Any, T]
+"""A waiting job with its sort key, which is unique."""
 
 
-class JobQueue:
-    """The pending jobs of one queue, the next first: sorted once; a heap has those that were put back."""
+class JobQueue(Generic[T]):
+    """The waiting jobs of one queue, the next first: sorted once; a heap has those that were put back."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[Entry[T]]) -> None:
         self._sorted = sorted(entries, key=operator.itemgetter(0), reverse=True)
-        self._again: list[Entry] = []
+        self._again: list[Entry[T]] = []
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._again)
@@ -75,22 +76,22 @@ class JobQueue:
     def __bool__(self) -> bool:
         return bool(self._sorted or self._again)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Entry[T]]:
         """In order."""
         return iter(sorted([*self._sorted, *self._again], key=operator.itemgetter(0)))
 
-    def pop(self) -> PendingJob:
+    def pop(self) -> T:
         """Remove and return the first job."""
         if self._again and (not self._sorted or self._again[0] < self._sorted[-1]):
             return heapq.heappop(self._again)[1]
         return self._sorted.pop()[1]
 
-    def push(self, key: Any, pending: PendingJob) -> None:
+    def push(self, key: Any, job: T) -> None:
         """Put a job back."""
-        heapq.heappush(self._again, (key, pending))
+        heapq.heappush(self._again, (key, job))
 
 
-def job_queues(session: Session) -> dict[int, JobQueue]:
+def job_queues(session: Session) -> dict[int, JobQueue[PendingJob]]:
     """Return the jobs with tasks to place, by queue; invalid jobs are rejected."""
     admits = "enqueue" not in session.config.actions
     Withdrawal(session).withdraw_excess()
@@ -122,7 +123,7 @@ def job_queues(session: Session) -> dict[int, JobQueue]:
         jobs.queue[rows].tolist(),
         strict=True,
     )
-    entries: dict[int, list[Entry]] = {}
+    entries: dict[int, list[Entry[PendingJob]]] = {}
     for job, key, is_single, structured, queue in columns:
         tasks = tasks_of[job.row]
         pending = PendingJob(job, tasks.tolist(), [] if structured else run_ends(session, tasks), is_single=is_single)
