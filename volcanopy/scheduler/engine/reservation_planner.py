@@ -41,8 +41,8 @@ class Leaving(NamedTuple):
     known: Mask
     earlier: Mask
 
-    def pick(self, which: Mask | Rows) -> "Leaving":
-        """Return some of them."""
+    def pick(self, which: Mask | Rows | slice) -> "Leaving":
+        """Return some of them; a slice is not copied."""
         return Leaving._make(column[..., which] for column in self)
 
     def joined(self, others: "Sequence[Leaving]") -> "Leaving":
@@ -102,16 +102,16 @@ def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hol
     anywhere = np.zeros(free.shape[1], dtype=np.bool_)
     for part in parts:
         anywhere |= part.nodes
-    leaving = leaving.pick(anywhere[leaving.node])
-    leaving = leaving.pick(np.lexsort((*leaving.request, leaving.node, leaving.end)))  # not in the order of arrival
+    order = np.lexsort((*leaving.request, leaving.node, leaving.end))  # not in the order of arrival
+    leaving = leaving.pick(order[anywhere[leaving.node[order]]])
     earliest = _earliest(free, parts, leaving)
     if earliest is None:
         return None
     start = now if not earliest else max(float(leaving.end[earliest - 1]), now)
     # What fits now takes as little as it can of the nodes where most is free: others need these.
-    released = free + _sums(free, leaving.pick(np.arange(earliest)))
+    released = free + _sums(free, leaving.pick(slice(earliest)))
     placed = [_place(parts, released, free, None if earliest else free)]
-    by_then = leaving.pick(leaving.end <= start)
+    by_then = leaving.pick(slice(int(np.searchsorted(leaving.end, start, side="right"))))
     if earliest and by_then.known.any():  # all that end at that time count, not only as many as it takes
         certain = free + _sums(free, by_then.pick(by_then.known))
         placed.append(_place(parts, free + _sums(free, by_then), free, certain))
@@ -207,7 +207,7 @@ def _earliest(free: Ints, parts: Sequence[Part], leaving: Leaving) -> int | None
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        then = at_low + _sums(free, leaving.pick(np.arange(low, middle)))
+        then = at_low + _sums(free, leaving.pick(slice(low, middle)))
         if _fits(parts, then, free):
             high = middle
         else:
