@@ -153,30 +153,13 @@ class Discovery:
     def _resources(self, group: str, version: str) -> Body:
         resources: list[Body] = []
         for kind in self._ctx.registry.of_version(group, version):
-            resource: Body = {
-                "name": kind.plural,
-                "singularName": kind.singular,
-                "namespaced": kind.namespaced,
-                "kind": kind.kind,
-                "verbs": list(kind.verbs),
-            }
-            if kind.short_names:
-                resource["shortNames"] = list(kind.short_names)
-            if kind.categories:
-                resource["categories"] = list(kind.categories)
-            resources.append(resource)
+            resource: Body = {"name": kind.plural, "singularName": kind.singular, "kind": kind.kind}
+            resources.append(resource | {"namespaced": kind.namespaced} | _verbs_and_names(kind))
             for name in kind.subresources:
                 sub_group, sub_version, sub_kind, verbs = _SUBRESOURCES[name]
-                sub: Body = {
-                    "name": f"{kind.plural}/{name}",
-                    "singularName": "",
-                    "namespaced": kind.namespaced,
-                    "kind": sub_kind or kind.kind,
-                    "verbs": list(verbs),
-                }
-                if sub_group:
-                    sub |= {"group": sub_group, "version": sub_version}
-                resources.append(sub)
+                sub: Body = {"name": f"{kind.plural}/{name}", "singularName": "", "kind": sub_kind or kind.kind}
+                group_version = {"group": sub_group, "version": sub_version} if sub_group else {}
+                resources.append(sub | {"namespaced": kind.namespaced, "verbs": list(verbs)} | group_version)
         api_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
 
@@ -207,32 +190,29 @@ def _group(group: str, versions: list[str]) -> Body:
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
+def _verbs_and_names(kind: Kind) -> Body:
+    lists = {"verbs": kind.verbs, "shortNames": kind.short_names, "categories": kind.categories}
+    return {key: list(values) for key, values in lists.items() if values}
+
+
 def _resource(kind: Kind) -> Body:
-    made: Body = {
+    subresources: list[Body] = []
+    for name in kind.subresources:
+        group, version, of_kind, verbs = _SUBRESOURCES[name]
+        response = {
+            "group": group if of_kind else kind.group,
+            "version": version or kind.version,
+            "kind": of_kind or kind.kind,
+        }
+        subresources.append({"subresource": name, "responseKind": response, "verbs": list(verbs)})
+    return {
         "resource": kind.plural,
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        **_verbs_and_names(kind),
+        **({"subresources": subresources} if subresources else {}),
     }
-    if kind.short_names:
-        made["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        made["categories"] = list(kind.categories)
-    if kind.subresources:
-        made["subresources"] = [
-            {
-                "subresource": name,
-                "responseKind": {
-                    "group": _SUBRESOURCES[name][0] if _SUBRESOURCES[name][2] else kind.group,
-                    "version": _SUBRESOURCES[name][1] or kind.version,
-                    "kind": _SUBRESOURCES[name][2] or kind.kind,
-                },
-                "verbs": list(_SUBRESOURCES[name][3]),
-            }
-            for name in kind.subresources
-        ]
-    return made
 
 
 def _openapi_path(group: str, version: str) -> str:
