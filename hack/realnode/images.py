@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,15 +111,13 @@ def write_archive(path: Path, config: ImageConfig, layer: Path) -> None:
 
 def cluster_images(programs: Path) -> tuple[Path, ...]:
     """Return the archives that every node has: pause, busybox, DNS; those that are missing are made."""
-    folder = _folder()
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        for name, make in (("pause", _pause), ("busybox", _busybox), ("dns", lambda where: _dns(where, programs))):
-            if not (folder / f"{name}.tar").exists():
-                config, files = make(Path(scratch))
-                layer = Path(scratch) / "layer.tar"
-                _write_layer(layer, files)
-                write_archive(folder / f"{name}.tar", config, layer)
-    return tuple(folder / f"{name}.tar" for name in ("pause", "busybox", "dns"))
+    made = {"pause": _pause, "busybox": _busybox, "dns": lambda scratch: _dns(scratch, programs)}
+    return tuple(_archive(_folder() / f"{name}.tar", make) for name, make in made.items())
+
+
+def image_with_busybox(path: Path, config: ImageConfig, files: Mapping[str, File]) -> Path:
+    """Return the archive of an image with these files beside busybox, which is made if it is missing."""
+    return _archive(path, lambda scratch: (config, {**_busybox(scratch)[1], **files}))
 
 
 def product_image() -> Path:
@@ -218,6 +216,22 @@ def _add(archive: tarfile.TarFile, name: str, file: File) -> None:
 Made = tuple[ImageConfig, dict[str, File]]
 
 
+def _archive(path: Path, make: Callable[[Path], Made]) -> Path:
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=_folder()) as folder:
+            scratch = Path(folder)
+            config, files = make(scratch)
+            _write_layer(scratch / "layer.tar", files)
+            write_archive(path, config, scratch / "layer.tar")
+    return path
+
+
+def libraries_of(program: Path) -> dict[str, File]:
+    """Return the libraries of a program of this machine, by their paths."""
+    libraries = [word for word in run("ldd", program).split() if word.startswith("/")]
+    return {library.lstrip("/"): File(Path(library).read_bytes(), 0o755) for library in libraries}
+
+
 def _pause(scratch: Path) -> Made:
     source, program = scratch / "pause.c", scratch / "pause"
     source.write_text(_PAUSE_PROGRAM)
@@ -246,8 +260,7 @@ def _busybox(scratch: Path) -> Made:
         "etc/group": File(b"root:x:0:\n"),
         "etc/passwd": File(users),
     }
-    libraries = [word for word in run("ldd", program).split() if word.startswith("/")]
-    files |= {library.lstrip("/"): File(Path(library).read_bytes(), 0o755) for library in libraries}
+    files |= libraries_of(program)
     applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
     files |= {f"bin/{name}": File(target="busybox") for name in applets if name not in {"busybox", "nc"}}
     return ImageConfig(BUSYBOX_IMAGES, command=("sh",), environment=("PATH=/bin",)), files

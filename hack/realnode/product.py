@@ -1,5 +1,7 @@
 """The product on the cluster: its images, and its chart with all parts."""
 
+import sys
+import tempfile
 from pathlib import Path
 
 from hack import helm
@@ -35,6 +37,14 @@ def deploy(cluster: Cluster, *values: str) -> None:
         f"--timeout={TIMEOUT}",
         *settings,
     )
+
+
+def define_volcano_kinds(cluster: Cluster) -> None:
+    """Create the definitions of Volcano's kinds. Raises CommandError."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as definitions:
+        definitions.write(run(sys.executable, "-m", "volcanopy", "crd", "--api", "volcano"))
+        definitions.flush()
+        cluster.kubectl("apply", "--server-side", f"--filename={definitions.name}")
 
 
 def install(cluster: Cluster) -> None:

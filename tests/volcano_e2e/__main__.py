@@ -20,8 +20,9 @@ import structlog
 from hack.controlplane import assets
 from hack.gobuild import BuildError
 from tests.controlplane.plane import ControlPlane
-from tests.volcano_e2e import report, world
+from tests.volcano_e2e import world
 from tests.volcano_e2e.building import SOURCE, Programs, Variant, programs
+from tests.volcano_e2e.ginkgo import specs_of
 from tests.volcano_e2e.report import Result, Spec, with_repeated
 
 SUITES = (
@@ -95,7 +96,7 @@ async def _run(
     async with world.running(plane.kubeconfig, file, given, volumes=suite not in VARIANTS) as components:
 
         async def outcome(tested: Path, name: str, chosen: Sequence[str]) -> list[Spec]:
-            return await _specs(tested, plane.kubeconfig, folder / name, chosen)
+            return await specs_of(tested, plane.kubeconfig, folder / name, chosen)
 
         running = asyncio.create_task(outcome(program, suite, flags))
         fault = asyncio.create_task(components.fault())
@@ -128,31 +129,6 @@ def _only(names: Sequence[str]) -> list[str]:
 def _exactly(name: str) -> str:
     """Return the regular expression (of Go) for the name of a spec."""
     return "".join(f"\\{sign}" if sign in r"\.+*?()|[]{}^$" else sign for sign in name) + "$"
-
-
-async def _specs(program: Path, kubeconfig: Path, report_at: Path, flags: Sequence[str]) -> list[Spec]:
-    json_report, log = report_at.with_suffix(".json"), report_at.with_suffix(".log")
-    artifacts = report_at.parent / "artifacts"
-    artifacts.mkdir(exist_ok=True)
-    environment = os.environ | {
-        "KUBECONFIG": str(kubeconfig),
-        "ARTIFACTS_PATH": str(artifacts),
-        "VC_BIN": str(program.parent),
-    }
-    reporting = [f"--json-report={json_report.name}", f"--output-dir={report_at.parent}"]
-    argv = [str(program.with_name("ginkgo")), "-v", "--no-color", *reporting, *flags, str(program)]
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            *argv, cwd=report_at.parent, env=environment, stdout=output, stderr=output
-        )
-        try:
-            await process.wait()
-        except asyncio.CancelledError:
-            process.terminate()
-            raise
-    if not json_report.exists():
-        raise SystemExit(f"{program.name} wrote no report: see {log}")
-    return report.specs(json_report)
 
 
 if __name__ == "__main__":

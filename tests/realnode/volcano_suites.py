@@ -1,0 +1,128 @@
+"""Volcano's end-to-end specs that need containers, on real kubelets: volume binding, and devices of a driver (DRA).
+
+`VOLCANO_SOURCE=folder HOSTPATH_SOURCE=folder python -m tests.realnode.volcano_suites [suite ...]` on a cluster of four nodes
+without the product: `python -m hack.realnode up --nodes 4`. It installs the chart with Volcano's API and the configuration of
+Volcano's CI, builds the suites unchanged and runs these specs. The other specs run on simulated nodes: `make volcano-e2e`.
+HOSTPATH_SOURCE is the source of csi-driver-host-path, whose program connects the driver in the suite with the kubelets. The
+other images of the suites are stood in for by busybox.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from hack import gobuild
+from hack.gobuild import BuildError
+from hack.realnode import images, product
+from hack.realnode.cluster import ROOT, Cluster
+from hack.realnode.images import File, ImageConfig
+from hack.realnode.shell import CommandError, log
+from tests.volcano_e2e.building import Programs, programs
+from tests.volcano_e2e.ginkgo import specs_of
+from tests.volcano_e2e.report import Result
+from tests.volcano_e2e.world import CONFIG, CONFIG_NAME, CONFIG_NAMESPACE
+
+HOSTPATH = "HOSTPATH_SOURCE"
+FLAGS: Mapping[str, tuple[str, ...]] = {
+    "schedulingbase": ("--focus=Volume Binding Test",),
+    "dra": ("--focus=DRA (Quota )?E2E Test",),
+}
+"""The specs of each suite, selected as Volcano's script does."""
+TESTED = "registry.k8s.io/e2e-test-images"
+WAIT = b"#!/bin/sh\ntrap 'exit 0' TERM\nwhile true; do sleep 0.2; done\n"
+WEB = b"#!/bin/sh\nmkdir -p /tmp/www && exec httpd -f -p 80 -h /tmp/www\n"
+SETTINGS = {
+    "fullnameOverride": "volcanopy",
+    "image": {"repository": "localhost/volcanopy", "tag": "dev", "pullPolicy": "Never"},
+    "api": "volcano",
+    # The suites look for the pod of this label after they have changed the configuration, so that its kubelet reads it again.
+    "commonLabels": {"app": "volcano-scheduler"},
+    "scheduler": {
+        "replicas": 1,
+        "podEvents": True,
+        "extraArgs": [f"--config=/etc/suite/{CONFIG}"],
+        "extraVolumes": [{"name": "suite", "configMap": {"name": CONFIG_NAME}}],
+        "extraVolumeMounts": [{"name": "suite", "mountPath": "/etc/suite"}],
+    },
+    "controller": {"replicas": 1},
+    "admission": {"replicas": 1},
+}
+
+
+def suite_images(folder: Path) -> list[Path]:
+    """Write the archives of the images that the specs name. Raises BuildError."""
+    stands_in = {
+        "agnhost": (ImageConfig((f"{TESTED}/agnhost:2.63.0",), ("/program",)), WAIT),
+        "nginx": (ImageConfig((f"{TESTED}/nginx:1.15-4", "docker.io/library/nginx:1.29.3-alpine"), ("/program",)), WEB),
+        "busybox": (ImageConfig((f"{TESTED}/busybox:1.37.0-1",), command=("sh",)), WAIT),
+    }
+    archives = [
+        images.image_with_busybox(folder / f"{name}.tar", config, {"program": File(content, 0o755)})
+        for name, (config, content) in stands_in.items()
+    ]
+    config = ImageConfig(("registry.k8s.io/sig-storage/hostpathplugin:v1.17.1",), ("/hostpathplugin",))
+    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755)}
+    return [*archives, images.image_with_busybox(folder / "hostpath.tar", config, files)]
+
+
+def hostpath_program() -> Path:
+    """Return the program of csi-driver-host-path, which is built if it does not exist. Raises BuildError."""
+    source, go = Path(os.environ.get(HOSTPATH) or "/nonexistent"), shutil.which("go")
+    if go is None or not (source / "go.mod").exists():
+        raise BuildError(f"needs Go and {HOSTPATH}, a folder with the source of csi-driver-host-path")
+    program = gobuild.cache_folder("hostpath", source) / "hostpathplugin"
+    with gobuild.locked(program.parent, log):
+        if not gobuild.runs(program):
+            gobuild.build(go, source, "./cmd/hostpathplugin", program, "hostpathplugin", {}, log)
+    return program
+
+
+def install(cluster: Cluster, built: Programs, folder: Path) -> None:
+    """Install the chart as the suites expect Volcano's. Raises CommandError."""
+    product.define_volcano_kinds(cluster)
+    configuration = folder / CONFIG
+    shutil.copyfile(built.chart / "config" / CONFIG, configuration)
+    cluster.kubectl("create", "namespace", CONFIG_NAMESPACE)
+    place = f"--namespace={CONFIG_NAMESPACE}"
+    cluster.kubectl(place, "create", "configmap", CONFIG_NAME, f"--from-file={configuration}")
+    values = folder / "values.yaml"
+    values.write_text(yaml.safe_dump(SETTINGS))
+    chart = str(ROOT / "charts" / "volcanopy")
+    arguments = ("install", "integration", chart, place, "--wait", f"--timeout={product.TIMEOUT}", f"--values={values}")
+    product.run_helm(cluster, *arguments)
+
+
+async def run(cluster: Cluster, built: Programs, folder: Path, suite: str) -> Result:
+    """Run the specs of a suite."""
+    flags = (*FLAGS[suite], "--timeout=30m")
+    specs = await specs_of(await asyncio.to_thread(built.suite, suite), cluster.kubeconfig, folder / suite, flags)
+    return Result(suite, tuple(specs))
+
+
+def main(suites: list[str]) -> int:
+    """Install the product and run the suites."""
+    cluster, folder = Cluster(), Path(tempfile.mkdtemp(prefix="volcano-suites-"))
+    try:
+        built = programs()
+        built.tools()
+        cluster.load([images.product_image(), *suite_images(folder)])
+        install(cluster, built, folder)
+    except (BuildError, CommandError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    results = []
+    for suite in suites or FLAGS:
+        results.append(asyncio.run(run(cluster, built, folder, suite)))
+        print("\n".join(results[-1].lines()), flush=True)
+    print(f"logs and reports: {folder}")
+    return int(any(result.unexplained for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
