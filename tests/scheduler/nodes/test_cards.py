@@ -8,7 +8,6 @@ from tests.scheduler.reference import cards as reference_cards
 from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
 from volcanopy.devices.cards.card_selection import (
-from volcanopy.devices.cards.card_selection import CardShare
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -17,6 +16,7 @@ from volcanopy.devices.cards.card_selection import CardShare
     CardCriteria,
     CardOrder,
     CardRequest,
+    CardShare,
     card_table,
     choose,
 )
@@ -105,9 +105,7 @@ def test_invalid_register_annotation_has_no_cards() -> None:
 def test_vgpu_annotation_round_trip(containers: list[list[tuple[str, str, int, int]]]) -> None:
     shares = gpu_annotations.vgpu_shares(gpu_annotations.format_vgpus(containers))
     assert list(shares) == [
-        CardShare(uuid, memory, cores)
-        for container_cards in containers
-        for uuid, _, memory, cores in container_cards
+        CardShare(uuid, memory, cores) for container_cards in containers for uuid, _, memory, cores in container_cards
     ]
 
 
