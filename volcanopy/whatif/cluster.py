@@ -197,14 +197,14 @@ class Cluster:
         result: T = self._computed[compute]
         return result
 
-    def copy(self, other: "Cluster", keys: Iterable[Key]) -> None:
+    def copy(self, source: "Cluster", keys: Iterable[Key]) -> None:
         """Insert objects of another cluster, which the job controller has handled."""
         for key in keys:
-            item = other.objects[key]
+            item = source.objects[key]
             if isinstance(item, dict):
                 self.put_workload(item)
             else:
-                self.put(item, other.bodies.get(key))
+                self.put(item, source.bodies.get(key))
         self.changed_jobs.clear()
 
     def _restore(self, key: Key, item: Any, body: Json | None) -> None:
