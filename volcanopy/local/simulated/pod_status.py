@@ -30,7 +30,7 @@ class Meta(core.ReadModel, frozen=True, kw_only=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-class Container(core.ReadModel, frozen=True, kw_only=True, gc=False):
+class ContainerSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A container."""
 
     name: str = ""
@@ -43,8 +43,8 @@ class PodSpec(core.ReadModel, frozen=True, kw_only=True, gc=False):
 
     node_name: str = ""
     restart_policy: pod_stages.RestartPolicy = "Always"
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: tuple[ContainerSpec, ...] = ()
+    init_containers: tuple[ContainerSpec, ...] = ()
     active_deadline_seconds: int | None = None
 
 
