@@ -21,8 +21,8 @@ import yaml
 
 from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES, batch_job
-from volcanopy.cli.local_cluster.commands import Persistence, run, up
-from volcanopy.cli.local_cluster.process_nodes import Size
+from volcanopy.cli.local_cluster.commands import Persistence, Serving, run, up
+from volcanopy.cli.local_cluster.options import NodeOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
@@ -55,7 +55,7 @@ def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixtur
     good = batch_job("good", 1, "1", duration="100ms")
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")
     with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed \(.+\)$"):
-        run(files=[manifest(tmp_path, good, bad)], size=Size(1), cluster=None, timeout=60)
+        run(NodeOptions(simulate=1), [manifest(tmp_path, good, bad)], timeout=60)
     assert "good   Completed" in capsys.readouterr().out
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_times_out_names_the_unfinished_jobs(tmp_path: Path, capsys: 
     """The second job could start when the first has ended, so the run goes on."""
     jobs = batch_job("endless", 2, "5", duration="forever"), batch_job("second", 1, "5", duration="forever")
     with pytest.raises(CommandError, match=r"^timed out after 3 s: ") as stopped:
-        run(files=[manifest(tmp_path, *jobs)], size=Size(2), cluster=None, timeout=3)
+        run(NodeOptions(simulate=2), [manifest(tmp_path, *jobs)], timeout=3)
     assert "default/second is Pending" in str(stopped.value)
     assert "second    Pending" in capsys.readouterr().out
 
@@ -85,7 +85,7 @@ def test_a_run_ends_when_only_a_change_lets_the_other_jobs_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: tuple[Json, ...]
 ) -> None:
     with pytest.raises(CommandError, match=r"^not all jobs started: default/large is Pending \(4 pods must"):
-        run(files=[manifest(tmp_path, *jobs)], size=Size(3), cluster=None, timeout=300)
+        run(NodeOptions(simulate=3), [manifest(tmp_path, *jobs)], timeout=300)
     *rows, last = capsys.readouterr().out.splitlines()
     assert rows[-4:] == BLOCKED
     assert last == "The scheduler has tried each change on a copy of the cluster."
@@ -97,7 +97,7 @@ def test_a_run_ends_when_no_node_or_not_the_whole_cluster_is_large_enough(tmp_pa
     """Such jobs are not admitted to their queue."""
     jobs = batch_job("wide", 1, "9"), batch_job("deep", 4, "8")
     with pytest.raises(CommandError, match=r"^not all jobs started: .*default/wide is Pending \("):
-        run(files=[manifest(tmp_path, *jobs)], size=Size(3), cluster=None, timeout=300)
+        run(NodeOptions(simulate=3), [manifest(tmp_path, *jobs)], timeout=300)
 
 
 @pytest.mark.usefixtures("own_logging")
@@ -105,11 +105,11 @@ def test_a_run_with_waiting_jobs_succeeds_if_they_are_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [manifest(tmp_path, LARGE)]
-    run(files=files, size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+    run(NodeOptions(simulate=3), files, timeout=300, allow_waiting=True)
     assert BLOCKED[0] in capsys.readouterr().out.splitlines()
     failed = manifest(tmp_path, batch_job("bad", 1, "1", duration="100ms", exit_code="3"), name="bad.yaml")
     with pytest.raises(CommandError, match=r"^not all jobs completed: default/bad is Failed"):
-        run(files=[*files, failed], size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+        run(NodeOptions(simulate=3), [*files, failed], timeout=300, allow_waiting=True)
 
 
 @pytest.mark.usefixtures("own_logging")
@@ -132,7 +132,7 @@ def test_a_flow_whose_job_never_starts_ends_the_run_after_its_other_jobs(
         "metadata": {"name": "f"},
         "spec": {"jobRetainPolicy": "retain", "flows": [*steps, {"name": "large"}, after]},
     }
-    run(files=[manifest(tmp_path, small, large, flow)], size=Size(3), cluster=None, timeout=300, allow_waiting=True)
+    run(NodeOptions(simulate=3), [manifest(tmp_path, small, large, flow)], timeout=300, allow_waiting=True)
     rows = dict(line.split()[:2] for line in capsys.readouterr().out.splitlines() if line.startswith("f-"))
     assert rows == {"f-large": "Pending", "f-s0": "Completed", "f-s1": "Completed", "f-s2": "Completed"}
 
@@ -152,7 +152,7 @@ def test_a_run_accepts_several_files_and_creates_missing_objects(
     files = [manifest(tmp_path, job, of_volcano, name="1.yaml"), manifest(tmp_path, queue, name="2.yaml")]
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "big"}, "status": {"capacity": {"cpu": "99"}}}
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node]}))
-    run(files=files, size=Size(3), cluster=tmp_path / "nodes.json", timeout=60)
+    run(NodeOptions(simulate=3, cluster=tmp_path / "nodes.json"), files, timeout=60)
     rows = [line.split()[:3] for line in capsys.readouterr().out.splitlines()[-2:]]
     assert rows == [["default", "v", "Completed"], ["lab", "j", "Completed"]]
 
@@ -178,7 +178,7 @@ def test_an_invalid_manifest_is_reported_in_one_sentence_with_its_path(
 ) -> None:
     path = manifest(tmp_path, spoilt)
     with pytest.raises(CommandError) as stopped:
-        run(files=[path], size=Size(1), cluster=None, timeout=60)
+        run(NodeOptions(simulate=1), [path], timeout=60)
     assert said in str(stopped.value)
     assert str(stopped.value).startswith(path)
     assert stopped.value.status == status
@@ -306,7 +306,11 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
         taken.listen()
         port = taken.getsockname()[1]
         cases: list[tuple[dict[str, Any], int, str]] = [
-            ({"port": port}, 1, f"--port {port}: port already in use: specify another, or 0 for a free one"),
+            (
+                {"serving": Serving(port)},
+                1,
+                f"--port {port}: port already in use: specify another, or 0 for a free one",
+            ),
             (
                 {"kubeconfig": file / "config"},
                 1,
@@ -321,14 +325,13 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
                 2,
                 f"--persist: {foreign} was not written by `local up`: specify another file",
             ),
-            ({"cluster": tmp_path / "absent"}, 1, "no such file"),
-            ({"cluster": file}, 2, f"--cluster {file}: no object of kind Node"),
+            ({"options": NodeOptions(cluster=tmp_path / "absent")}, 1, "no such file"),
+            ({"options": NodeOptions(cluster=file)}, 2, f"--cluster {file}: no object of kind Node"),
         ]
         for given, status, said in cases:
             usual: dict[str, Any] = {
-                "size": Size(0),
-                "cluster": None,
-                "port": 0,
+                "options": NodeOptions(simulate=0),
+                "serving": Serving(),
                 "persist": Persistence(),
                 "kubeconfig": tmp_path / "k",
             }

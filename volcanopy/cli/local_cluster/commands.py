@@ -25,7 +25,8 @@ from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
 from volcanopy.cli.local_cluster.last_lines import print_last_lines
-from volcanopy.cli.local_cluster.process_nodes import Size, facts_of, process_settings
+from volcanopy.cli.local_cluster.options import NodeOptions
+from volcanopy.cli.local_cluster.process_nodes import Size, facts_of, process_settings, size_of
 from volcanopy.cli.local_cluster.progress import Progress
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
@@ -62,7 +63,7 @@ class Persistence:
 
 
 @dataclass(frozen=True)
-class _Serving:
+class Serving:
     """The port of the API server, whether it enforces rights, and the API groups that the services serve.
 
     With rights it uses HTTPS, without which kubectl sends no token.
@@ -73,42 +74,23 @@ class _Serving:
     api: str = names.API
 
 
-def up(
-    *,
-    size: Size,
-    cluster: Path | None,
-    kubeconfig: Path,
-    port: int,
-    persist: "Persistence",
-    config: Path | None = None,
-    rbac: bool = False,
-    api: str = names.API,
-) -> None:
+def up(options: NodeOptions, kubeconfig: Path, serving: Serving, persist: Persistence) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
-    objects = _objects_of(cluster)
+    size, objects = size_of(options), _objects_of(options.cluster)
     kubeconfig = kubeconfig.expanduser().absolute()
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
         _check_persist(persist.file)
-    _until_done(_up(size, objects, kubeconfig, _Serving(port, rbac, api), persist, config))
+    _until_done(_up(size, objects, kubeconfig, serving, persist, options.scheduler_config))
 
 
-def run(
-    *,
-    files: list[str],
-    size: Size,
-    cluster: Path | None,
-    timeout: float,
-    config: Path | None = None,
-    tail: int = 0,
-    allow_waiting: bool = False,
-) -> None:
+def run(options: NodeOptions, files: list[str], timeout: float, tail: int = 0, *, allow_waiting: bool = False) -> None:
     """Run the jobs of files on a new cluster and show their progress, and the last lines of their logs.
 
     Ends early when only a change lets the other jobs start. Volcano's API is served too if an object of the files is of it.
     Raises CommandError unless all complete, or with `allow_waiting` wait for a change.
     """
-    objects = _objects_of(cluster)
+    size, objects = size_of(options), _objects_of(options.cluster)
     manifests = read(files)
     if not any(map(_is_runnable, manifests)):
         kinds = ", ".join(kind.kind for kind in _RUNNABLE)
@@ -118,7 +100,9 @@ def run(
         validate(manifest)
     volcano = any(is_of_other_api(manifest.body) for manifest in manifests + objects)
     api = "both" if volcano else names.API
-    _until_done(_run(size, objects, manifests, timeout, _Serving(api=api), config, tail, allow_waiting))
+    _until_done(
+        _run(size, objects, manifests, timeout, Serving(api=api), options.scheduler_config, tail, allow_waiting)
+    )
 
 
 def _is_runnable(manifest: Manifest) -> bool:
@@ -131,8 +115,8 @@ async def _up(
     size: Size,
     objects: list[Manifest],
     kubeconfig: Path,
-    serving: "_Serving",
-    persist: "Persistence",
+    serving: Serving,
+    persist: Persistence,
     config: Path | None,
 ) -> None:
     interrupted = _interrupts()
@@ -162,7 +146,7 @@ async def _run(
     objects: list[Manifest],
     manifests: list[Manifest],
     timeout: float,
-    serving: "_Serving",
+    serving: Serving,
     config: Path | None,
     tail: int,
     allow_waiting: bool,
@@ -221,7 +205,7 @@ def _objects_of(cluster: Path | None) -> list[Manifest]:
 async def _cluster(
     size: Size,
     objects: list[Manifest],
-    serving: "_Serving",
+    serving: Serving,
     persist: "Persistence | None" = None,
     config: Path | None = None,
     hidden: Sequence[Path] = (),

@@ -1,5 +1,6 @@
 """Options of ``volcanopy local`` that several of its commands have."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,47 +10,56 @@ import typer
 Isolation = StrEnum("Isolation", "auto engine machine bubblewrap namespaces plain")
 """What runs the containers of process nodes."""
 SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
-Nodes = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="N",
-        show_default=False,
-        help="Number of nodes whose pods run as processes of this machine; they share its cpus, memory and GPUs. "
-        "Default: 1, or 0 with --simulate or --cluster.",
-    ),
-]
-Simulate = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", show_default=False, help="Number of simulated nodes of 8 cpu; their pods run no programs."
-    ),
-]
-RunAsRoot = Annotated[
-    bool,
-    typer.Option(
-        "--run-as-root",
-        help="As root, run the programs of pods as root too: they can read and change everything on this machine. Without it they run as "
-        "the user who called sudo, else the owner of the source folder, else as uid 65534.",
-    ),
-]
-IsolationOption = Annotated[
-    Isolation,
-    typer.Option(
-        "--isolation",
-        help="What runs containers: engine (podman or Docker, with their images); bubblewrap, namespaces (of the kernel) or plain "
-        "(processes without isolation), which run programs of this machine; machine (the first of these three that works); "
-        "auto (an engine if one works, else machine).",
-    ),
-]
-Rootfs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        show_default=False,
-        exists=True,
-        file_okay=False,
-        help="Folder with the files that programs see instead of those of this machine; not with plain processes.",
-    ),
-]
-NodeFile = Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")]
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """The nodes of a cluster on this machine, what runs their containers, and the scheduler configuration."""
+
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            show_default=False,
+            help="Number of nodes whose pods run as processes of this machine; they share its cpus, memory and GPUs. "
+            "Default: 1, or 0 with --simulate or --cluster.",
+        ),
+    ] = None
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            show_default=False,
+            help="Number of simulated nodes of 8 cpu; their pods run no programs.",
+        ),
+    ] = None
+    run_as_root: Annotated[
+        bool,
+        typer.Option(
+            "--run-as-root",
+            help="As root, run the programs of pods as root too: they can read and change everything on this machine. Without it they run as "
+            "the user who called sudo, else the owner of the source folder, else as uid 65534.",
+        ),
+    ] = False
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            help="What runs containers: engine (podman or Docker, with their images); bubblewrap, namespaces (of the kernel) or plain "
+            "(processes without isolation), which run programs of this machine; machine (the first of these three that works); "
+            "auto (an engine if one works, else machine).",
+        ),
+    ] = Isolation.machine
+    rootfs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            exists=True,
+            file_okay=False,
+            help="Folder with the files that programs see instead of those of this machine; not with plain processes.",
+        ),
+    ] = None
+    cluster: Annotated[Path | None, typer.Option(help="File with Node manifests to simulate instead.")] = None
+    scheduler_config: SchedulerFile = None

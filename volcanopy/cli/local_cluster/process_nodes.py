@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volcanopy.api.quantity import counted
-from volcanopy.cli.local_cluster.options import Isolation
+from volcanopy.cli.local_cluster.options import Isolation, NodeOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.local.engine.runtime import EngineRuntime
 from volcanopy.local.engine.start import NoEngineError, engine
@@ -40,28 +40,21 @@ class Size:
     run_as_root: bool = False
 
 
-def size_of(
-    nodes: int | None,
-    simulate: int | None,
-    *,
-    from_file: bool,
-    run_as_root: bool = False,
-    isolation: Isolation = Isolation.machine,
-    rootfs: Path | None = None,
-) -> Size:
-    """Return the nodes that options request; ``from_file`` if Node manifests are given.
+def size_of(options: NodeOptions) -> Size:
+    """Return the nodes that options request, by default one that runs processes.
 
-    By default one node runs processes. Raises CommandError for options that exclude each other.
+    Raises CommandError for options that exclude each other.
     """
+    isolation, rootfs, run_as_root = options.isolation, options.rootfs, options.run_as_root
     if rootfs is not None and isolation in {Isolation.engine, Isolation.plain}:
         raise CommandError(f"--rootfs: not with --isolation {isolation}: use bubblewrap, namespaces or machine", 2)
     if run_as_root and os.geteuid() != 0:
         raise CommandError("--run-as-root: only for root: without it, programs run as you", 2)
-    process = nodes if nodes is not None else int(simulate is None and not from_file)
-    if rootfs is None:
-        return Size(simulate or 0, process, isolation, run_as_root=run_as_root)
-    isolation = Isolation.machine if isolation is Isolation.auto else isolation
-    return Size(simulate or 0, process, isolation, rootfs.absolute(), run_as_root)
+    default = int(options.simulate is None and options.cluster is None)
+    process = default if options.nodes is None else options.nodes
+    if rootfs is not None and isolation is Isolation.auto:
+        isolation = Isolation.machine
+    return Size(options.simulate or 0, process, isolation, (rootfs or _ROOT).absolute(), run_as_root)
 
 
 @asynccontextmanager
