@@ -330,6 +330,6 @@ def _random_operations(ledger: Ledger, statement: Statement, rng: Random) -> Non
         elif status == Status.RUNNING:
             statement.evict(row, "test")
         elif any(row == victim for victim, _ in statement.evicted):
-            statement.spare(row)
+            statement.restore(row)
         elif status in {Status.ALLOCATED, Status.PIPELINED}:
             statement.withdraw_all(np.array([row], dtype=np.intp))

@@ -72,19 +72,14 @@ class Statement:
         self.evicted += [(task, reason) for task in tasks.tolist()]
         self._undo.append(lambda: self._forget_evictions(tasks.tolist()))
 
-    def spare(self, task: int) -> None:
-        """Cancel an eviction of this statement."""
-        place = next(place for place, (row, _) in enumerate(self.evicted) if row == task)
-        eviction = self.evicted.pop(place)
-        self._move(task, self._before(task), int(self._ledger.node[task]))
-        del self._ledger.evictions[task]
-        self._undo.append(lambda: self._recall(place, eviction))
-
     def restore(self, task: int) -> None:
-        """Cancel an eviction of an earlier statement."""
+        """Cancel an eviction, of this statement or an earlier one."""
+        place = next((place for place, (row, _) in enumerate(self.evicted) if row == task), None)
+        if place is not None:
+            del self.evicted[place]
         reason = self._ledger.evictions.pop(task)
         self._move(task, self._before(task), int(self._ledger.node[task]))
-        self._undo.append(lambda: self._ledger.evictions.__setitem__(task, reason))
+        self._undo.append(lambda: self._evict_again(task, reason, place))
 
     def withdraw_all(self, tasks: Rows) -> None:
         """Remove placements, all at once: the tasks are pending again, as victims are after they are created again."""
@@ -114,9 +109,10 @@ class Statement:
         status = Status(int(self._ledger.snapshot.tasks.status[task]))
         return Status.BINDING if status is Status.PENDING else status
 
-    def _recall(self, place: int, eviction: tuple[int, str]) -> None:
-        self.evicted.insert(place, eviction)
-        self._ledger.evictions[eviction[0]] = eviction[1]
+    def _evict_again(self, task: int, reason: str, place: int | None) -> None:
+        self._ledger.evictions[task] = reason
+        if place is not None:
+            self.evicted.insert(place, (task, reason))
 
     def _move(self, task: int, status: Status, node: int) -> None:
         before, node_before = self._ledger.move(task, status, node)

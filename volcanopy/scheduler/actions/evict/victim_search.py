@@ -360,7 +360,7 @@ class VictimSearch:
         evicted = set(self.victims)
         for row in reversed(bundle.rows):
             if row in evicted and self._bundle_of[row] is bundle:
-                self._statement.spare(row)
+                self._statement.restore(row)
 
     def _may_be_evicted(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, except those of gangs that the search must not touch."""
