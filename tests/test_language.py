@@ -67,9 +67,9 @@ MOST_BARE_NAMES = {
     "lab": 75,
     "local": 123,
     "plugin": 9,
-    "scheduler": 848,
+    "scheduler": 774,
     "services": 198,
-    "testing": 15,
+    "testing": 14,
     "whatif": 62,
 }
 """Variables and parameters that are only a participle, adjective or pronoun, by package: lower it, never raise it."""
