@@ -10,6 +10,8 @@ PODS = ((1,), SMALL, (4,), (8,), (1, 16))
 CPUS = (("1",), MIXED, ("2", "4"), ("8",))
 MINUTES = ((5, 20), (10, 30), (2, 6))
 CPUS_OF_CLUSTER = 64
+BACKLOG = 0.8
+"""With less, a queue of large jobs that run for a few minutes does not always have one that waits."""
 
 
 def random_case(seed: int) -> Case:
@@ -27,7 +29,8 @@ def random_case(seed: int) -> Case:
             (pods, cpu) for pods in PODS for cpu in CPUS if max(pods) * max(map(_cpus, cpu)) <= CPUS_OF_CLUSTER / 2
         ]
         pods, cpu = dice.choice(fitting)
-        streams.append(Stream(name, pods=pods, cpu=cpu, minutes=dice.choice(MINUTES), declared=dice.random() < 0.3))
+        minutes, declared = dice.choice(MINUTES), dice.random() < 0.3
+        streams.append(Stream(name, pods=pods, cpu=cpu, minutes=minutes, declared=declared, backlog=BACKLOG))
     siblings = {name: sum(weights[other] for other in names if parents[other] == parents[name]) for name in names}
     expected = {name: weights[name] / siblings[name] for name in names}
     evicts = dice.random() < 0.4
