@@ -161,3 +161,23 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_nulls(member) for key, member in value.items() if member is not None}
     return [without_nulls(member) for member in value] if isinstance(value, list) else value
+
+
+def test_the_pods_of_a_job_share_the_parts_in_which_they_are_equal() -> None:
+    share = pod_status.sharing()
+    first, second = (
+        share(
+            pod_status.Pod(
+                metadata=pod_status.Meta(name=name, annotations={"a": "b"}),
+                spec=pod_status.PodSpec(node_name="n", containers=(pod_status.ContainerSpec(name="main"),)),
+                status=pod_status.PodStatus(container_statuses=(pod_status.ContainerStatus(name="main"),)),
+            )
+        )
+        for name in ("x", "y")
+    )
+    assert (first.metadata.name, second.metadata.name) == ("x", "y")
+    assert first.spec is second.spec
+    assert first.metadata.annotations is second.metadata.annotations
+    assert first.status.container_statuses is second.status.container_statuses
+    bare = pod_status.Pod(metadata=pod_status.Meta(name="z"))
+    assert share(bare) == share(bare) == bare

@@ -96,7 +96,7 @@ class Kubelet:
         self.written = 0
         """Status writes so far."""
         self._client, self._usual, self._adopt_all, self._clock = client, stages or Stages(), adopt_all, clock
-        self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=")
+        self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=", transform=pod_status.sharing())
         self._workers = TimedWorkers("pod", self._act, writers, clock)
         self._records: dict[str, _PodRecord] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)

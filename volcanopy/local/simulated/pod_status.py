@@ -1,9 +1,11 @@
 """Read model of pods for the simulated kubelet, and the statuses that it writes."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import field
+from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.container_states import Terminated
@@ -91,6 +93,27 @@ class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 PODS = raw_kinds.PODS.of(Pod)
+_SHARED = 10_000
+"""Parts of pods that are remembered."""
+
+
+def sharing() -> Callable[[Pod], Pod]:
+    """Return a function that gives pods the parts of earlier ones that are equal: those of a job differ in little."""
+    parts: dict[Any, Any] = {}
+
+    def share(pod: Pod) -> Pod:
+        if len(parts) > _SHARED:
+            parts.clear()
+        notes, shown = pod.metadata.annotations, pod.status.container_statuses
+        return replace(
+            pod,
+            metadata=replace(pod.metadata, annotations=parts.setdefault(("annotations", *notes.items()), notes)),
+            spec=parts.setdefault(pod.spec, pod.spec),
+            status=replace(pod.status, container_statuses=parts.setdefault(shown, shown)),
+        )
+
+    return share
+
 
 Shown = tuple[str, tuple[tuple[str, int], ...]]
 """The part of a status that changes: the phase, and state and restarts of each container."""
