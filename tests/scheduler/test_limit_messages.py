@@ -5,12 +5,15 @@ from random import Random
 
 import pytest
 
+from tests import nightly
+from tests.scheduler.random_cases import evicting_config
 from tests.whatif.worlds import random_world
 from volcanopy.api.quantity import amount
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import NOW, decide
+from volcanopy.testing import eviction_worlds
+from volcanopy.testing.notation import NOW, decide, snapshot
 from volcanopy.whatif.load import load
 
 PROPORTION = "priority, gang | predicates, proportion"
@@ -210,3 +213,13 @@ def test_no_message_has_a_negative_amount() -> None:
             assert not re.search(r" -\d", effect.message), f"seed {seed}: {effect.message}"
             assert not [units for units in amounts if units.startswith("-")], f"seed {seed}: {effect.amounts}"
     assert explained > 100
+
+
+@pytest.mark.parametrize("seeds", nightly.seeds(60, 600, 60, 270))
+def test_no_message_names_a_capability_of_queues_that_have_none(seeds: range) -> None:
+    """In these worlds queues have shares and guarantees only."""
+    for seed in seeds:
+        dice = Random(seed)
+        text = eviction_worlds.world(dice)
+        messages = [explain.message for explain in schedule(snapshot(text), evicting_config(dice)).of(Explain)]
+        assert not [message for message in messages if "capability" in message], f"world {seed}\n{text}"

@@ -128,11 +128,24 @@ class QueueQuota:
         message = QuotaMessage(kind, snapshot.queues.names[row], self._cluster.axis.names, *amounts, parts)
         message = message.of_borrower(self._bounds.borrowed(snapshot.queues, row))
         guaranteed = self._guaranteed(row, limit) if kind == "capability" and self._commitments is not None else ()
+        if message.requested and not guaranteed and kind == "capability":
+            message = self._of_cluster(message, row, allocated, limit)
         if guaranteed or self._may_exceed_cluster(message):
             free = snapshot.total - self._cluster.ledger.queue_allocated.sum(axis=1)
             message = message._replace(guaranteed=guaranteed, free=tuple(np.maximum(free, 0).tolist()))
         capability, total = self.limit[:, row].tolist(), snapshot.total.tolist()
         return message._replace(capability=tuple(capability), cluster=tuple(total))
+
+    def _of_cluster(self, message: QuotaMessage, row: int, allocated: Ints, limit: Ints) -> QuotaMessage:
+        """Return the message as one about the cluster where its (R,) limit is what others leave, who use all that is reserved."""
+        total, used = self._cluster.snapshot.total, self._cluster.ledger.queue_allocated.sum(axis=1)
+        request = np.array(message.requested)
+        exceeded = (request > 0) & (allocated + request > limit)
+        exceeded[self._pods] = False
+        is_left = (limit < np.minimum(self._bounds.limit[:, row], total)) & (used + request > total)
+        if not exceeded.any() or not is_left[exceeded].all():
+            return message
+        return message._replace(kind="cluster", allocated=tuple(used.tolist()), limit=tuple(total.tolist()))
 
     def _may_exceed_cluster(self, message: QuotaMessage) -> bool:
         """Return whether the request exceeds the total of the cluster in a resource other than the count of pods, or is open."""
