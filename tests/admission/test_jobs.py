@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from volcanopy.admission.jobs import immutability_problems, job_problems
+from tests.admission.test_review import CONTEXT
+from volcanopy.admission.jobs import immutability_problems, job_problems, job_warnings
+from volcanopy.api.batch import BatchJobSpec
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 
 Json = dict[str, Any]
@@ -129,3 +131,20 @@ def test_an_update_changes_no_field_of_a_job_that_decides_its_pods(fields: Json,
     found = list(immutability_problems(after, before))
     assert [each.path for each in found] == paths
     assert all(str(each).endswith("create a new job") and "Forbidden: " in str(each) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "warned"), [("OnFailure", True), ("Always", True), ("Never", False), (None, False)]
+)
+@pytest.mark.parametrize("of_task", [True, False])
+def test_a_policy_for_an_exit_code_needs_pods_that_fail(restarts: str | None, warned: bool, of_task: bool) -> None:
+    policies = [{"exitCode": 137, "action": "RestartJob"}]
+    made = task(policies=policies if of_task else [])
+    made["template"]["spec"] |= {"restartPolicy": restarts} if restarts else {}
+    spec = BatchJobSpec.model_validate({"tasks": [made], "policies": [] if of_task else policies})
+    warnings = [str(warning) for warning in job_warnings(spec, CONTEXT)]
+    expected = (
+        f'spec.tasks[0].template.spec.restartPolicy: Invalid value: "{restarts}": policies for exitCode 137 have no effect: '
+        "containers restart, and the pod does not fail"
+    )
+    assert (expected in warnings) == warned
