@@ -116,10 +116,10 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         return np.array([*(rules.score(group, self.args.ordered) for group in self._groups), 0.0])
 
     def _of(self, queue: QueueView) -> _Rules:
-        known = self._rules.get(queue.row)
-        if known is None:
-            known = self._rules[queue.row] = self._read(queue)
-        return known
+        rules = self._rules.get(queue.row)
+        if rules is None:
+            rules = self._rules[queue.row] = self._read(queue)
+        return rules
 
     def _read(self, queue: QueueView) -> _Rules:
         objects = self.cluster.snapshot.queues.objects
