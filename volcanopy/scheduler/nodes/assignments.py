@@ -72,16 +72,16 @@ class NodeAssignments(Generic[G]):
         rows = sorted(set(ledger.moved_since(self._synced).tolist()))
         self._synced = moves
         self._follow_evictions(rows, ledger.evictions)
-        status, node, moved = ledger.status, ledger.node, []
+        status, node, changes = ledger.status, ledger.node, list[tuple[int, int]]()
         for row in rows:
             if row in self._waiting:
                 place = 2 * int(node[row]) + (status[row] == Status.PIPELINED) if status[row] in _PLACED else NONE
                 if place != self._places.get(row, NONE):
-                    moved.append((row, place))
-        for row, _ in moved:
+                    changes.append((row, place))
+        for row, _ in changes:
             if row in self._places:
                 self._release(row, self._places.pop(row))
-        for row, place in sorted(moved, key=lambda move: str(self._keys[move[0]])):
+        for row, place in sorted(changes, key=lambda move: str(self._keys[move[0]])):
             if place != NONE:
                 self._places[row] = place
                 self._assign(row, place)
