@@ -104,12 +104,14 @@ def sharing() -> Callable[[Pod], Pod]:
     def share(pod: Pod) -> Pod:
         if len(parts) > _SHARED:
             parts.clear()
-        notes, shown = pod.metadata.annotations, pod.status.container_statuses
+        annotations, statuses = pod.metadata.annotations, pod.status.container_statuses
         return replace(
             pod,
-            metadata=replace(pod.metadata, annotations=parts.setdefault(("annotations", *notes.items()), notes)),
+            metadata=replace(
+                pod.metadata, annotations=parts.setdefault(("annotations", *annotations.items()), annotations)
+            ),
             spec=parts.setdefault(pod.spec, pod.spec),
-            status=replace(pod.status, container_statuses=parts.setdefault(shown, shown)),
+            status=replace(pod.status, container_statuses=parts.setdefault(statuses, statuses)),
         )
 
     return share
