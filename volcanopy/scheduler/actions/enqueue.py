@@ -94,9 +94,9 @@ class _Admission:
             session.reject(job, rejection)
             return False
         session.enqueue(job)
-        self._precedence.withdrawn.update(other.row for other in withdrawn)
-        for other in withdrawn:
-            self._waiting[queue.row].push(session.job_key(other), other)
+        self._precedence.withdrawn.update(pending.row for pending in withdrawn)
+        for pending in withdrawn:
+            self._waiting[queue.row].push(session.job_key(pending), pending)
         return True
 
     def _rejection(self, job: JobView) -> Rejection | None:
