@@ -3,8 +3,9 @@
 Two schedulers, two controllers and admission run as processes; gangs of one to twelve pods arrive, complete and are deleted again.
 Every ten seconds resident memory, open files, threads, processor time and requests of each process are read, and the objects in the
 cluster are counted. Printed is the mean of the second half and the slope of a line through it: the first half has the growth of caches
-that fill. The largest slopes and the rules that the chaos judge finds broken have limits in bench/limits.toml. ``real`` needs what
-``python -m hack.controlplane`` builds.
+that fill, and of Events, which live an hour: in a run shorter than two hours they count as growth (15 MiB an hour). The largest slopes
+and the rules that the chaos judge finds broken have limits in bench/limits.toml. ``real`` needs what ``python -m hack.controlplane``
+builds.
 """
 
 import argparse
