@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
@@ -114,7 +115,7 @@ def test_the_successor_of_a_rejected_pod_does_not_back_off() -> None:
 
 
 def test_pods_back_off_in_a_compacted_state_too() -> None:
-    count = 64
+    count = 2 * BULK_SIZE
     cluster = state(NODES + f"job refused min=1: {count} x cpu=1", "refused-0")
     cluster.compact()
     tasks = cluster.snapshot(NOW).tasks

@@ -1,6 +1,7 @@
 """Bulk loading of pods equals adding them one by one."""
 
 from typing import Any
+from unittest import mock
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from tests.scheduler.reference import placement
 from tests.scheduler.strategies import worlds
 from volcanopy.api import core
+from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
@@ -87,7 +89,8 @@ def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data:
         state.assume(plan)
     for pod in arriving:
         states[0].upsert(pod)
-    states[1].load(arriving)
+    with mock.patch.multiple(bulk_load, BULK_SIZE=1, AT_ONCE=data.draw(st.sampled_from([2, 1000]))):
+        states[1].load(arriving)
     same(*states)
     states[0].compact()
     same(*states)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.kube.cache.followed_kinds import slim_pod
+from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.testing.notation import NOW, world
 
@@ -73,7 +74,7 @@ def test_the_amount_follows_the_resize_until_it_is_done() -> None:
 
 
 def test_many_pods_at_once_count_as_one_by_one() -> None:
-    pods = [pod("1", "3", "3", name=f"p{number}") for number in range(64)]
+    pods = [pod("1", "3", "3", name=f"p{number}") for number in range(2 * BULK_SIZE)]
     state = State()
     for obj in world("node n1 cpu=800"):
         state.upsert(obj)

@@ -16,9 +16,9 @@ from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.scheduler.cache import compaction, freeze
+from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimObject
 from volcanopy.scheduler.cache.row_table import RowSet
-from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.cache.state_tables import GROUP_COLUMNS, StateTables
 from volcanopy.scheduler.cache.task_places import set_place, set_places_on
 from volcanopy.scheduler.cache.totals import count, count_due
@@ -65,12 +65,8 @@ class State(StateTables):
                 changed(self)
 
     def load(self, pods: Collection[core.Pod]) -> None:
-        """Insert or update many pods: as :meth:`upsert` of each, with each selector compared with the other pods once."""
-        for pod in pods:
-            if has_terms(pod.spec):
-                self.shape_of(pod)
-        for pod in pods:
-            self.upsert(pod)
+        """Insert or update many pods: as :meth:`upsert` of each, several times faster if most are new."""
+        load(self, pods, self.upsert, self.shape_of)
 
     def delete(self, obj: Object) -> None:
         """Remove an object."""

@@ -12,7 +12,7 @@ import msgspec
 from volcanopy.api import core, names
 from volcanopy.api.builtin import pod_claims
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
-from volcanopy.scheduler.model import pod_fields, selectors
+from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.selectors import Spread, Term, Terms
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -58,16 +58,15 @@ class Shapes:
         self.all: list[Shape] = []
         self.selectors: list[selectors.PodSelector] = []
         self._numbers: dict[bytes, int] = {}
-        self._last: tuple[core.Pod | None, int] = (None, 0)
-        """The last pod whose shape follows from its specification alone."""
+        self._last: tuple[core.PodSpec | None, int] = (None, 0)
+        """The last specification that has a shape without regard to the rest of the pod."""
         self._selector_numbers: dict[bytes, int] = {}
 
     def number(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> int:
         """Return the number of a pod's shape; new shapes and the new selectors in its terms get numbers."""
         spec = pod.spec
-        last, number = self._last
-        if last is not None and not self.selectors and pod_fields.same_spec(last, pod):
-            return number
+        if spec is self._last[0] and not self.selectors:
+            return self._last[1]
         terms = self._terms(pod) if has_terms(spec) else None
         matched = self._matched(pod, namespaces)
         volumes = pod_claims.kept(spec.volumes)
@@ -105,8 +104,8 @@ class Shapes:
                     matched=matched,
                 )
             )
-        if terms is None and not bound_to_namespace:
-            self._last = (pod, known)
+        if terms is None and not bound_to_namespace:  # then the shape follows from the specification alone
+            self._last = (spec, known)
         return known
 
     def _matched(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> frozenset[int]:

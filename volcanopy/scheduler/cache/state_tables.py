@@ -76,6 +76,8 @@ ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
     "minimum": (np.int64, 0),
     "best_effort": (np.int64, 0),
 }
+Counted = tuple[int, int, int, int, int, bool]
+"""What decides how a task counts: status, job, node, role, shape, and whether it has a scheduling gate."""
 
 
 class StateTables:
@@ -109,10 +111,7 @@ class StateTables:
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
         self.matches: list[RowSet] = []
-        self.due_on_nodes: dict[tuple[int, int, int], int] = {}
-        """How many tasks are to be counted on nodes, by status, node and shape (:mod:`.totals`)."""
-        self.due_of_jobs: dict[tuple[int, int, int, int, bool], int] = {}
-        """The same of jobs, by status, job, role, shape, and whether the task has a scheduling gate."""
+        self.due: dict[Counted, int] = {}  # how often to count what, see totals
         self.assignments = 0  # how often the assigned pods of a node changed
         self.moving: set[int] = set()  # the jobs whose status names moved pods
         self.writes = PodWrites()

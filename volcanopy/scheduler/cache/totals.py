@@ -1,8 +1,11 @@
-"""Sums over the tasks of the state, per node, job and role."""
+"""Sums over the tasks of the state, per node, job and role: for one task or for many at once."""
+
+import numpy as np
 
 from volcanopy.scheduler.cache.shapes import Shape
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import claim_tables
+from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -12,7 +15,7 @@ _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 def count(state: StateTables, row: int, sign: int) -> None:
     """Let a task be added to the sums of its node, job and role (+1), or be subtracted (-1), by :func:`count_due`.
 
-    So the pods of a gang, and those of a node, which mostly change in the same way and at one time, are counted together.
+    So the pods of a gang, which mostly change in the same way and at one time, are counted together.
     """
     columns = state.tasks.plain
     state.tasks.changed.add(row)
@@ -23,12 +26,9 @@ def count(state: StateTables, row: int, sign: int) -> None:
         columns["role"].item(row),
         columns["shape"].item(row),
     )
-    if job != NONE:
-        of_job = status, job, role, shape, columns["gated"].item(row)
-        state.due_of_jobs[of_job] = state.due_of_jobs.get(of_job, 0) + sign
+    key = status, job, node, role, shape, columns["gated"].item(row)
+    state.due[key] = state.due.get(key, 0) + sign
     if node != NONE:
-        on_node = status, node, shape
-        state.due_on_nodes[on_node] = state.due_on_nodes.get(on_node, 0) + sign
         if _ON_NODE[status] and state.shapes.all[shape].claims:
             state.claims.use(columns["pods"][row], state.nodes.keys[node], sign)
         _update_assigned_pods(state, row, node, sign)
@@ -36,34 +36,31 @@ def count(state: StateTables, row: int, sign: int) -> None:
 
 def count_due(state: StateTables) -> None:
     """Add to the sums, or subtract, the tasks for which that is due: to be called before sums are read."""
-    for (status, node, shape), tasks in state.due_on_nodes.items():
-        if tasks:
-            _count_on_node(state, status, node, state.shapes.all[shape], tasks)
-    for (status, job, role, shape, gated), tasks in state.due_of_jobs.items():
-        if tasks:
-            _count_of_job(state, status, job, role, state.shapes.all[shape], gated, tasks)
-    state.due_on_nodes.clear()
-    state.due_of_jobs.clear()
+    if state.due:
+        due, state.due = state.due, {}
+        for (status, job, node, role, shape, gated), tasks in due.items():
+            if tasks:
+                _count(state, status, job, node, role, state.shapes.all[shape], gated, tasks)
 
 
-def _count_on_node(state: StateTables, status: int, node: int, shape: Shape, tasks: int) -> None:
-    """Add a number of tasks of one shape to the sums of their node, or subtract them if it is negative."""
+def _count(
+    state: StateTables, status: int, job: int, node: int, role: int, shape: Shape, gated: bool, tasks: int
+) -> None:
+    """Add a number of tasks of one shape to the sums of their node, job and role, or subtract them if it is negative."""
     index = state.axis.index
-    state.nodes.changed.add(node)
-    state.nodes.plain["tasks"][node] += tasks
-    if not _ON_NODE[status]:
+    if node != NONE:
+        state.nodes.changed.add(node)
+        state.nodes.plain["tasks"][node] += tasks
+        if _ON_NODE[status]:
+            used, releasing = state.nodes.amounts["used"], state.nodes.amounts["releasing"]
+            for name, units in shape.request.items():
+                used[index[name], node] += tasks * units
+                if status == Status.RELEASING:
+                    releasing[index[name], node] += tasks * units
+            state.nodes.counts["nonzero"][0, node] += tasks * shape.nonzero[0]
+            state.nodes.counts["nonzero"][1, node] += tasks * shape.nonzero[1]
+    if job == NONE:
         return
-    used, releasing = state.nodes.amounts["used"], state.nodes.amounts["releasing"]
-    for name, units in shape.request.items():
-        used[index[name], node] += tasks * units
-        if status == Status.RELEASING:
-            releasing[index[name], node] += tasks * units
-    state.nodes.counts["nonzero"][0, node] += tasks * shape.nonzero[0]
-    state.nodes.counts["nonzero"][1, node] += tasks * shape.nonzero[1]
-
-
-def _count_of_job(state: StateTables, status: int, job: int, role: int, shape: Shape, gated: bool, tasks: int) -> None:
-    """Add a number of tasks of one shape to the sums of their job and role, or subtract them if it is negative."""
     state.jobs.changed.add(job)
     state.jobs.counts["counts"][status, job] += tasks
     state.jobs.plain["tasks"][job] += tasks
@@ -78,7 +75,7 @@ def _count_of_job(state: StateTables, status: int, job: int, role: int, shape: S
     if column:
         table = state.jobs.amounts[column]
         for name, units in shape.request.items():
-            table[state.axis.index[name], job] += tasks * units
+            table[index[name], job] += tasks * units
 
 
 def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) -> None:
@@ -95,3 +92,40 @@ def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) ->
         if assigned is not None:
             column[node] = claim_tables.with_assigned(known, assigned)
             state.assignments += 1
+
+
+def count_many(state: StateTables, rows: Rows) -> None:
+    """Add these tasks, which have no claims and no assigned cards or cpus, to the sums."""
+    columns = state.tasks.plain
+    state.tasks.changed.update(rows.tolist())
+    status, job, node, role, shape = (columns[name][rows] for name in ("status", "job", "node", "role", "shape"))
+    shapes = state.shapes.all
+    requests = np.array([state.axis.vector(each.request) for each in shapes], dtype=np.int64).T
+    nonzero = np.array([each.nonzero for each in shapes], dtype=np.int64).T
+    best_effort = np.array([each.best_effort for each in shapes], dtype=np.bool_)
+    has_node = node != NONE
+    state.nodes.changed.update(node[has_node].tolist())
+    np.add.at(state.nodes.plain["tasks"], node[has_node], 1)
+    on_node = has_node & ON_NODE[status]
+    releasing = on_node & (status == Status.RELEASING)
+    for table, amounts, chosen in (
+        (state.nodes.amounts["used"], requests, on_node),
+        (state.nodes.amounts["releasing"], requests, releasing),
+        (state.nodes.counts["nonzero"], nonzero, on_node),
+    ):
+        for total, units in zip(table, amounts, strict=True):
+            np.add.at(total, node[chosen], units[shape[chosen]])
+    in_job = job != NONE
+    state.jobs.changed.update(job[in_job].tolist())
+    np.add.at(state.jobs.counts["counts"], (status[in_job], job[in_job]), 1)
+    np.add.at(state.jobs.plain["tasks"], job[in_job], 1)
+    with_role = in_job & (role != NONE)
+    state.roles.changed.update(role[with_role].tolist())
+    np.add.at(state.roles.counts["counts"], (status[with_role], role[with_role]), 1)
+    pending = status == Status.PENDING
+    idle_best_effort = pending & best_effort[shape] & ~columns["gated"][rows]
+    np.add.at(state.jobs.plain["best_effort"], job[in_job & idle_best_effort], 1)
+    np.add.at(state.roles.plain["best_effort"], role[with_role & idle_best_effort], 1)
+    for name, chosen in (("allocated", in_job & HOLDING[status]), ("pending", in_job & pending)):
+        for column, units in zip(state.jobs.amounts[name], requests, strict=True):
+            np.add.at(column, job[chosen], units[shape[chosen]])
