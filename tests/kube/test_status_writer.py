@@ -57,6 +57,7 @@ async def test_the_estimated_start_of_a_group_is_kept_until_it_starts(cluster: C
     assert waiting.estimated_start is not None
     assert waiting.estimated_start.basis == "walltime"
     await rig.apply(set_pod_group("Running", running=1))
+    assert await rig.applier.finish(5)
     assert (await cluster.get_group("a")).status.estimated_start is None
 
 
@@ -448,6 +449,7 @@ async def test_an_admission_for_which_nobody_waits_is_written_with_the_start(clu
     await rig.apply(SetPodGroup("default/a", "Inqueue", scheduled), bind("a-0"))
     assert (await cluster.get_group("a")).status.phase == ""
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
+    assert await rig.applier.finish(5)
     status = (await cluster.get_group("a")).status
     assert status.phase == "Running"
     assert status.admitted_at is not None

@@ -38,3 +38,7 @@ def test_worlds_have_all_kinds_of_objects_that_decisions_depend_on() -> None:
         ResourceSlice ResourceClaim StorageClass PersistentVolume PersistentVolumeClaim
     """
     assert not set(expected.split()) - kinds.keys()
+
+
+def test_a_start_that_one_action_cancels_is_not_restored_by_the_next() -> None:
+    assert hashes.plans(648, "gang-evictions")

@@ -26,7 +26,7 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments, GangEviction
-from volcanopy.scheduler.actions.evict.needless_evictions import restore_needless
+from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions, restore_needless
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView
@@ -117,6 +117,7 @@ def _cancel_starts(session: Session) -> None:
         for row in rows.tolist():
             del evictions[row]
         session.cancel_evictions(statement, rows.tolist())
+    session.state(CommittedEvictions).remove(set(rows.tolist()))
 
 
 def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView, Rows]]]]:

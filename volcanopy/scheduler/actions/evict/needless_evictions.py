@@ -6,7 +6,7 @@
    placed task on its node.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,12 @@ class CommittedEvictions:
             self.units += [(row,) for row in rows] if is_whole else [tuple(rows)]
         if preemptor.row not in self.preemptors:
             self.preemptors.append(preemptor.row)
+
+    def remove(self, rows: Collection[int]) -> None:
+        """Leave out victims that are pending again: a later action has nothing to restore of them."""
+        units = [tuple(row for row in unit if row not in rows) for unit in self.units]
+        self.before_last = sum(map(bool, units[: self.before_last]))
+        self.units = [unit for unit in units if unit]
 
 
 def restore_needless(session: Session) -> None:
