@@ -174,7 +174,7 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["jop", "list"], "No such command 'jop'. Did you mean 'job'? See `volcanopy --help`"),
+        (["jobb", "list"], "No such command 'jobb'. Did you mean 'job'? See `volcanopy --help`"),
         (["job", "lits"], "No such command 'lits'. Did you mean 'list'? See `volcanopy job --help`"),
         (["job", "run"], "specify --image, or a command to run on a process node"),
         (["job", "get"], "Missing argument 'NAME'; see `volcanopy job get --help`"),

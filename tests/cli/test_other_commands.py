@@ -8,6 +8,7 @@ import yaml
 from tests.cli.run_commands import Run, has_unschedulable_reason, run_in_process, until
 from tests.e2e.world import EXAMPLES, JOBS, PODS, batch_job, example
 from volcanopy import __version__
+from volcanopy.kube.client.raw_kinds import POD_GROUPS
 
 
 def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) -> None:
@@ -81,6 +82,7 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     )
     assert 'job "smal" not found in namespace' in volcanopy("pod", "list", "-j", "smal").sentence()
 
+    until(kubeconfig, POD_GROUPS, lambda groups: any(group.get("status", {}).get("phase") == "Running" for group in groups))
     groups = volcanopy("podgroup", "list").lines
     assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "REASON"]
     stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}

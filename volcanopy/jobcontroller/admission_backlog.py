@@ -9,7 +9,7 @@ from collections import Counter
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.status import ADMITTED
 
-MOST_PODS_OF_A_JOB = 32
+MOST_PODS_OF_A_JOB = 8
 """Pods of a job that are created together with its PodGroup. Larger jobs wait for the admission of others beside them."""
 MOST_PODS_OF_A_QUEUE = 1_000
 """Pods that PodGroups of a queue need which are not admitted. Beyond that, the pods of further jobs wait for the admission."""

@@ -38,7 +38,7 @@ async def sbatch(
     queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="Queue, instead of --partition.")] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print the logs until the job has finished.")] = False,
 ) -> None:
-    """Submit a batch script of Slurm, and print what its options became.
+    """Submit a batch script of Slurm.
 
     Options of sbatch in the script are those of a job: see docs/from-sbatch.md. One that a job cannot have is an error.
     """

@@ -20,7 +20,7 @@ async def top(
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit; so do pipes.")] = False,
 ) -> None:
-    """Show queues, jobs that wait with their reasons, jobs that run, and nodes, live.
+    """Show queues, jobs with reasons, and nodes, live.
 
     Ctrl-C ends it. Jobs are those of all namespaces, or of one (`-n`).
     """

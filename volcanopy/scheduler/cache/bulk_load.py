@@ -79,8 +79,8 @@ def load(
         if pod.metadata.key not in plain:
             upsert(pod)
     state.version += 1
-    left = iter(plain.items())
-    while part := dict(islice(left, AT_ONCE)):
+    remaining = iter(plain.items())
+    while part := dict(islice(remaining, AT_ONCE)):
         _load_plain(state, part, shape_of)
     for pod in rest:
         if pod.metadata.key in plain:
@@ -133,24 +133,24 @@ def _read(
     status, node = task_places.status_of(state, key, pod)
     job = pod_fields.task_job(pod) if spec.scheduler_name in state.scheduler_names else ""
     group_key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
-    known = groups.get(group_key)
-    if known is None:
+    entry = groups.get(group_key)
+    if entry is None:
         row = state.jobs.row(job) if job else NONE
-        known = groups[group_key] = _Group(row, state.jobs.plain["groups"][row] if job else None)
+        entry = groups[group_key] = _Group(row, state.jobs.plain["groups"][row] if job else None)
     mark = role = NONE
     if job:
         name = pod_fields.role_of(pod)
-        known_role = known.roles.get(name)
-        role = known.roles[name] = state.role_row(known.row, name) if known_role is None else known_role
-        if known.group is not None and known.group.spec.sub_group_policy:
-            mark = state.marks.of(known.group, pod)
-    last = known.last
+        known_role = entry.roles.get(name)
+        role = entry.roles[name] = state.role_row(entry.row, name) if known_role is None else known_role
+        if entry.group is not None and entry.group.spec.sub_group_policy:
+            mark = state.marks.of(entry.group, pod)
+    last = entry.last
     same = last is not None and (pod_fields.same_shape(last, pod) if state.matches else pod_fields.same_spec(last, pod))
     if not same or last is None or last.metadata.namespace != meta.namespace:
-        known.last, known.shape = pod, shape_of(pod)
+        entry.last, entry.shape = pod, shape_of(pod)
     nominated = pod.status.nominated_node_name
     values = (
-        *(pod, status, known.row, role, mark, known.shape),
+        *(pod, status, entry.row, role, mark, entry.shape),
         node,
         state.node_row(nominated) if nominated and status == Status.PENDING else NONE,
         pod_fields.task_priority(pod),

@@ -177,9 +177,9 @@ def _pack_by_amounts(
     dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
     scale = np.maximum(session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1), 1)
     free, request = session.ledger.free(dims, nodes), request[dims]
-    chosen, steps = packing(free, request[:, groups], feasible[:, nodes][groups], scale, balanced=balanced)
+    targets, steps = packing(free, request[:, groups], feasible[:, nodes][groups], scale, balanced=balanced)
     state.steps -= steps
-    if chosen is None or not _place_on(session, queue, order, nodes[chosen].tolist(), statement):
+    if targets is None or not _place_on(session, queue, order, nodes[targets].tolist(), statement):
         return []
     return order
 
@@ -242,16 +242,16 @@ def _search_by_first_node(
     Where the last one must not be near the first, other nodes for the first do not help.
     """
     first, last, mark = TaskView(session.ledger, order[0]), TaskView(session.ledger, order[-1]), statement.checkpoint()
-    left, is_near = session.placement.feasible_nodes(first), True
+    candidates, is_near = session.placement.feasible_nodes(first), True
     if session.quotas.allocatable(queue, first, 1) is not None:
         return False
-    while is_near and left.any() and state.trials > 0:
+    while is_near and candidates.any() and state.trials > 0:
         state.trials -= len(order)
-        node = next(node for node in _tightest(session, first) if left[node])
-        left[node] = False
+        node = next(node for node in _tightest(session, first) if candidates[node])
+        candidates[node] = False
         if _is_free(session, first, node):
             statement.allocate(first.row, node)
-            left &= ~session.placement.feasible_nodes(last)
+            candidates &= ~session.placement.feasible_nodes(last)
             is_near = not session.placement.rejected(last, node)
             if is_near and all(_place_as_usual(session, queue, row, statement) for row in order[1:]):
                 return True
@@ -261,10 +261,10 @@ def _search_by_first_node(
 
 def _place_as_usual(session: Session, queue: QueueView, row: int, statement: Statement) -> bool:
     task = TaskView(session.ledger, row)
-    chosen = session.placement.choose(task) if session.quotas.allocatable(queue, task, 1) is None else None
-    if chosen is None or not chosen[1]:
+    choice = session.placement.choose(task) if session.quotas.allocatable(queue, task, 1) is None else None
+    if choice is None or not choice[1]:
         return False
-    statement.allocate(row, chosen[0])
+    statement.allocate(row, choice[0])
     return True
 
 
@@ -291,5 +291,5 @@ def _tightest(session: Session, task: TaskView) -> Iterator[int]:
 
 
 def _is_free(session: Session, task: TaskView, node: int) -> bool:
-    chosen = session.placement.choose_on(task, node)
-    return chosen is not None and chosen[1]
+    choice = session.placement.choose_on(task, node)
+    return choice is not None and choice[1]
