@@ -82,7 +82,11 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     )
     assert 'job "smal" not found in namespace' in volcanopy("pod", "list", "-j", "smal").sentence()
 
-    until(kubeconfig, POD_GROUPS, lambda groups: any(group.get("status", {}).get("phase") == "Running" for group in groups))
+    until(
+        kubeconfig,
+        POD_GROUPS,
+        lambda groups: any(group.get("status", {}).get("phase") == "Running" for group in groups),
+    )
     groups = volcanopy("podgroup", "list").lines
     assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "REASON"]
     stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}

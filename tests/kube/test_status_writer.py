@@ -57,7 +57,6 @@ async def test_the_estimated_start_of_a_group_is_kept_until_it_starts(cluster: C
     assert waiting.estimated_start is not None
     assert waiting.estimated_start.basis == "walltime"
     await rig.apply(set_pod_group("Running", running=1))
-    assert await rig.applier.finish(5)
     assert (await cluster.get_group("a")).status.estimated_start is None
 
 
@@ -93,7 +92,6 @@ async def test_a_gang_scheduled_within_the_grace_period_is_never_unschedulable(c
     await rig.see()
     scheduled = GroupCondition("Scheduled", "GangReady", "gang is ready: the required pods have nodes")
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
-    assert await rig.applier.finish(5)
     assert [condition.type for condition in (await cluster.get_group("a")).status.conditions] == ["Scheduled"]
     assert rig.script.by_object() == {"a-0": 1, "a-1": 1, "a": 1 + rig.script.count("create", "events")}
     assert await rig.recorder.flush()
@@ -449,7 +447,6 @@ async def test_an_admission_for_which_nobody_waits_is_written_with_the_start(clu
     await rig.apply(SetPodGroup("default/a", "Inqueue", scheduled), bind("a-0"))
     assert (await cluster.get_group("a")).status.phase == ""
     await rig.apply(SetPodGroup("default/a", "Running", scheduled))
-    assert await rig.applier.finish(5)
     status = (await cluster.get_group("a")).status
     assert status.phase == "Running"
     assert status.admitted_at is not None

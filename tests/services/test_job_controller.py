@@ -5,7 +5,6 @@ from random import Random
 
 from tests.services.service_cluster import Cluster, controller, task
 from volcanopy.api import names
-from volcanopy.api.core import Meta, PodGroup, PodGroupStatus
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
@@ -174,12 +173,6 @@ def test_the_first_status_of_a_job_waits_for_its_start_unless_it_waits_for_somet
     started, waiting = (
         {"state": {"phase": "Pending", "reason": reason}} for reason in ("WaitingForPods", "NotAdmitted")
     )
-    created = Meta(name="a", annotations={names.PODS_CREATED: "true"})
-    undecided = PodGroup(metadata=created)
-    decided = PodGroup(metadata=created, status=PodGroupStatus(phase="Pending"))
-    assert is_starting({}, started, None)
-    assert is_starting({}, waiting, undecided)
-    assert not is_starting({}, waiting, None)
-    assert not is_starting({}, waiting, decided)
-    assert not is_starting({}, waiting, PodGroup(metadata=Meta(name="a")))
-    assert not is_starting({"status": waiting}, started, undecided)
+    assert is_starting({}, started)
+    assert not is_starting({}, waiting)
+    assert not is_starting({"status": waiting}, started)

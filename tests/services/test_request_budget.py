@@ -21,10 +21,15 @@ from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 from volcanopy.services.scheduler.writers.status_writer import Timing
 
-FOR_A_JOB = {RequestKey("POST", "podgroups"): 1}
-"""The writes for each small job besides its pods until they are bound.
+FOR_A_JOB = {
+    RequestKey("POST", "podgroups"): 1,
+    RequestKey("PATCH", "podgroups/status"): 1,
+    RequestKey("POST", "events"): 1,
+    RequestKey("PUT", "batchjobs/status"): 1,
+}
+"""The most writes for each small job besides its pods: its PodGroup, which is admitted and runs, an event of that, and a status.
 
-That the PodGroup runs, an event of that, and the first status of the job follow, with the counts of running pods.
+A job whose pods are seen before all of them are bound may state the reason once: whether it does depends on the time taken.
 """
 ADMISSION = [RequestKey("PATCH", "podgroups/status")]
 """For a larger job, whose pods are created after its admission."""

@@ -12,7 +12,7 @@ import structlog
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
-from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.core import Pod
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
@@ -83,13 +83,9 @@ class JobControllerSettings:
     """The process is unhealthy when a watch has failed for this long."""
 
 
-def is_starting(job: Json, status: Json, group: PodGroup | None) -> bool:
-    """Whether a status is the first one of a job that waits for its pods only: that it runs follows soon, as one write.
-
-    So does a job whose pods exist and whose PodGroup has no phase yet: the scheduler states soon whether it has started it.
-    """
-    undecided = group is not None and not group.status.phase and names.PODS_CREATED in group.metadata.annotations
-    return not job.get("status") and (status["state"]["reason"] == "WaitingForPods" or undecided)
+def is_starting(job: Json, status: Json) -> bool:
+    """Whether a status is the first one of a job that waits for its pods only: that it runs follows soon, as one write."""
+    return not job.get("status") and status["state"]["reason"] == "WaitingForPods"
 
 
 class JobController(Worker):
@@ -228,7 +224,7 @@ class JobController(Worker):
         # On a thread the plan of a large job does not delay the others for as long as it takes.
         plan = await asyncio.to_thread(planned) if max(len(observed.pods), job.spec.replicas) > _LARGE else planned()
         self._last[key] = (started, asyncio.get_running_loop().time() - started)
-        return observed.removed, self._paced(key, plan, observed.pod_group)
+        return observed.removed, self._paced(key, plan)
 
     def _continue(self, key: str, step: JobPlan) -> None:
         """Queue the next step of a plan, and another plan where the watch will show nothing new."""
@@ -241,7 +237,7 @@ class JobController(Worker):
         if stopped or any(isinstance(effect, CreatePod) for effect in step.effects):
             self.wake(key, True)
 
-    def _paced(self, key: str, plan: JobPlan, group: PodGroup | None) -> JobPlan:
+    def _paced(self, key: str, plan: JobPlan) -> JobPlan:
         """Return the plan without a minor status, and its events, that may still be written later."""
         minor = [effect for effect in plan.effects if isinstance(effect, UpdateStatus) and effect.minor]
         if not minor:
@@ -250,7 +246,7 @@ class JobController(Worker):
         now = asyncio.get_running_loop().time()
         settle = self._settings.status_settle
         wait = self._unwritten.setdefault(key, now + spread(settle, 5 * settle, len(self._unwritten))) - now
-        if is_starting(self.cache.jobs[key], minor[0].status, group):
+        if is_starting(self.cache.jobs[key], minor[0].status):
             wait += 4 * settle
         if wait <= 0:
             del self._unwritten[key]

@@ -1,10 +1,9 @@
 """Writes of statuses and explanations to pod groups, queues and pending pods, as few as possible.
 
-A change of phase is written at once if other components act on it: the job controller creates the pods of an admitted
-group. Where these exist, the admission is written with what follows it, and the start with the counts of running pods. Counts
-and messages are delayed, since they change again within the second; the newest state is written then, and nothing if the server
-has it already. That a group or pod is unschedulable is written only after a delay, so one that is scheduled soon never gets the
-condition.
+A change of phase is written at once, because other components act on it: the job controller creates the pods of an admitted
+group. Where these exist, the admission is written with what follows it. Counts and messages are delayed, since they change
+again within the second; the newest state is written then, and nothing if the server has it already. That a group or pod is
+unschedulable is written only after a delay, so one that is scheduled soon never gets the condition.
 """
 
 import asyncio
@@ -79,20 +78,19 @@ class PodGroupStatusWriter:
         if newly:
             now = asyncio.get_running_loop().time()
             self._since.setdefault(key, (now, now))
-        elif self._since.pop(key, None) is not None and self._is_unawaited(group, expected):
+        elif self._since.pop(key, None) is not None and self._is_unawaited(key, expected):
             delayed.cancel(("PodGroup", key))  # it was for the condition
         changes_phase = expected.phase != group.status.phase
-        if changes_phase and not self._is_unawaited(group, expected):
+        if changes_phase and not self._is_unawaited(key, expected):
             return delayed.now(("PodGroup", key), partial(self._write, key, at_once=True))
         only_message = _counts(expected) == _counts(group.status) and statuses.unschedulable(expected) is not None
-        is_late = not newly and (only_message or (changes_phase and expected.phase == "Inqueue"))
+        is_late = not newly and (changes_phase or only_message)
         self._put(key, self._timing.message_delay if is_late else _settle(self._context, self._timing))
         return None
 
-    def _is_unawaited(self, group: core.PodGroup, expected: core.PodGroupStatus) -> bool:
-        """Whether no controller waits for a status: it admits or starts a group whose pods exist."""
-        starts = expected.phase == "Running" and group.status.phase in _UNSTARTED
-        return starts or (expected.phase == "Inqueue" and not self._context.store.awaits_admission(group.metadata.key))
+    def _is_unawaited(self, key: str, expected: core.PodGroupStatus) -> bool:
+        """Whether a status admits a group whose pods exist, so that no controller waits for it."""
+        return expected.phase == "Inqueue" and not self._context.store.awaits_admission(key)
 
     def explain(self, explain: Explain) -> None:
         """Store the explanation of a group and write it, with a delay, if its texts have changed."""
@@ -135,7 +133,7 @@ class PodGroupStatusWriter:
             if key in self._since:
                 early = self._due(key) - asyncio.get_running_loop().time()
                 if early > _RESOLUTION and not context.delayed.flushing:
-                    if self._is_unawaited(group, expected):
+                    if self._is_unawaited(key, expected):
                         self._put(key, early)
                         return
                     status = replace(expected, conditions=group.status.conditions)
@@ -197,7 +195,6 @@ class PodGroupStatusWriter:
 
 
 _STARTED = frozenset({"Running", "Completed"})
-_UNSTARTED = frozenset({"", "Pending", "Inqueue"})
 
 
 def _texts(explain: Explain) -> tuple[object, ...]:
