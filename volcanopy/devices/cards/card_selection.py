@@ -57,7 +57,7 @@ class CardTable:
         return len(self.ids)
 
     @cached_property
-    def sort(self) -> Sequence[int]:
+    def layout(self) -> Sequence[int]:
         """By node: a number that is equal for nodes whose cards differ in ids and types only."""
         columns = np.stack((self.slots, self.memory, self.cores, self.healthy, self.instances.model))
         numbers: dict[bytes, int] = {}

@@ -224,7 +224,7 @@ class SessionCards:
         own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))
         return (
             criteria.kind,
-            self.cards.sort[node],
+            self.cards.layout[node],
             self._now[:, own].tobytes(),
             self._later[:, own].tobytes(),
             criteria.allowed[own].tobytes(),

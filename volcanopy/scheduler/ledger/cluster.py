@@ -242,7 +242,7 @@ class PluginQueries:
     jobs_with_reserved_nodes: Callable[[], frozenset[int]]
     """The rows of the jobs with reserved nodes."""
     card_ranking: Any
-    """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.engine.node_devices.CardRanking`), None without any."""
+    """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.policy.roles.CardRanking`), None without any."""
     gpu_cards: Callable[[], Any]
     """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]

@@ -44,10 +44,10 @@ def time_zone(name: str) -> tzinfo:
         raise ValueError("must be a time zone that this system knows, such as Europe/Berlin or UTC") from None
 
 
-def _known(name: str) -> str:
+def _check_time_zone(name: str) -> str:
     time_zone(name)
     return name
 
 
-TimeZone = Annotated[str, AfterValidator(_known)]
+TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
 """An argument such as Europe/Berlin."""

@@ -124,14 +124,6 @@ export function percent(part, whole) {
 // Lightness and chroma of the colours of charts: OKLCH, so that every hue contrasts alike with what is behind it.
 const LIGHT = "0.6 0.14", DARK = "0.7 0.12";
 
-// A colour for a name: the same name has the same colour on every page.
-export function colour(name, dark = matchMedia("(prefers-color-scheme: dark)").matches) {
-  let hash = 2166136261;
-  for (let place = 0; place < name.length; place++) hash = Math.imul(hash ^ name.charCodeAt(place), 16777619);
-  const hue = (hash >>> 0) % 360;
-  return `oklch(${dark ? DARK : LIGHT} ${hue})`;
-}
-
 // Colours that differ as much as possible, for the places of a short list.
 export function distinct(place, dark = matchMedia("(prefers-color-scheme: dark)").matches) {
   return `oklch(${dark ? DARK : LIGHT} ${(250 + place * 137.5) % 360})`;

@@ -3,7 +3,7 @@ import { meter } from "./charts.js";
 import { fill, h, jobLink, nothing, table } from "./dom.js";
 
 // Columns whose content must not be broken, and those that are left out where the window is not wide.
-const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", PENDING: "extra", RUNNING: "extra", SUCCEEDED: "extra", FAILED: "extra", RETRIES: "extra" };
+const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", RETRIES: "extra" };
 
 const SHOWN = ["NAMESPACE", "NAME", "PHASE", "PROGRESS", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "ESTIMATED START", "MIN", "RETRIES", "REASON"];
 

@@ -51,7 +51,8 @@ function row(queue, depth, amounts, resource, scale) {
 // One chart for each leaf queue that has or waits for anything, each with its own scale.
 function history(data, leaves, decisions) {
   const { times, resource } = data;
-  const { named, marks } = { named: leaves.filter((name) => inUse(data.queues[name])), marks: evictionsOf(decisions) };
+  const named = leaves.filter((name) => inUse(data.queues[name]));
+  const marks = evictionsOf(decisions);
   if (times.length < 2) return h("p", { class: "empty" }, "recording: the chart appears after a few seconds");
   if (!named.length) return h("p", { class: "empty" }, `no ${resource} was allocated in this time`);
   return [h("div", { class: "small" }, named.map((name) => h("div", {}, h("h3", {}, queuePageLink(name), h("span", { class: "dim" }, ` ${latest(data, name)}`)), queueChart(data, name, { height: 130, marks })))), chartLegend(marks)];

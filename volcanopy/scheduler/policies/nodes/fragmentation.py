@@ -143,7 +143,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
-        self._sorts: dict[int, tuple[bytes, bytes]] = {}
+        self._layouts: dict[int, tuple[bytes, bytes]] = {}
         self._losses: dict[Hashable, Floats] = {}
         """The (1,) loss of a task with cards on a node, by the state of the node."""
 
@@ -187,16 +187,16 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
 
     def node_state(self, node: int) -> Hashable:
         """The idle resources of the node, and the state of its mix."""
-        return self.cluster.ledger.idle[:, node].tobytes(), self._sort(node)
+        return self.cluster.ledger.idle[:, node].tobytes(), self._layout(node)
 
-    def _sort(self, node: int) -> Hashable:
-        """What of a node never changes: the classes of the mix that it permits, and what they take of its cards."""
-        sort = self._sorts.get(node)
-        if sort is None and self._mix is not None and self._provider is not None:
+    def _layout(self, node: int) -> Hashable:
+        """What never changes of a node: the classes of the mix that it permits, and what they take of its cards."""
+        layout = self._layouts.get(node)
+        if layout is None and self._mix is not None and self._provider is not None:
             own = slice(int(self._provider.start[node]), int(self._provider.start[node + 1]))
-            sort = self._mix.nodes[:, node].tobytes(), self._mix.card_memory[:, own].tobytes()
-            self._sorts[node] = sort
-        return sort
+            layout = self._mix.nodes[:, node].tobytes(), self._mix.card_memory[:, own].tobytes()
+            self._layouts[node] = layout
+        return layout
 
     def _score(self, losses: Floats) -> Floats:
         score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
@@ -247,7 +247,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         of_cards = None if node == NONE or self._provider is None else self._provider.state(task, node)
         if of_cards is None:
             return self._loss_with_cards(mix, state, task, nodes)
-        key = of_cards, nodes.idle.values.tobytes(), self._sort(node)
+        key = of_cards, nodes.idle.values.tobytes(), self._layout(node)
         loss = self._losses.get(key)
         if loss is None:
             loss = self._losses[key] = self._loss_with_cards(mix, state, task, nodes)
