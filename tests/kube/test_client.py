@@ -221,6 +221,31 @@ async def test_a_create_has_an_unknown_outcome_after_a_server_error(client: Clie
     assert server.count("POST") == 1
 
 
+NO_WEBHOOK = 'Internal error occurred: failed calling webhook "jobs.review.volcanopy.io": context deadline exceeded'
+
+
+def no_webhook() -> Fault:
+    """The answer while the Service of a webhook names a pod on a lost node."""
+    body = json.dumps({"kind": "Status", "code": 500, "reason": "InternalError", "message": NO_WEBHOOK})
+    return Fault("POST", code=500, body=body.encode())
+
+
+async def test_a_create_whose_webhook_did_not_answer_is_sent_again(client: Client, server: FaultyServer) -> None:
+    server.faults.append(no_webhook())
+    await client.create(PODS, "ns", {"metadata": {"name": "p"}})
+    assert server.count("POST") == 2
+
+
+async def test_a_create_whose_webhook_never_answers_fails_and_is_not_in_doubt(
+    client: Client, server: FaultyServer
+) -> None:
+    server.faults.extend(no_webhook() for _ in range(10))
+    with pytest.raises(ApiError, match="failed calling webhook") as caught:
+        await client.create(PODS, "ns", {"metadata": {"name": "p"}})
+    assert not caught.value.in_doubt
+    assert server.count("POST") == 3
+
+
 async def test_a_json_patch_with_a_lost_response_is_not_sent_again(client: Client, server: FaultyServer) -> None:
     server.put("pods", "ns", "p")
     server.faults.append(Fault("PATCH", cut="before"))

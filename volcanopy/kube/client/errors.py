@@ -73,6 +73,8 @@ class Status(msgspec.Struct, rename="camel", omit_defaults=True):
     details: StatusDetails | None = None
 
 
+_NO_WEBHOOK = "failed calling webhook"
+"""What the API server writes when no webhook answers and its failurePolicy is Fail."""
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause in the Status of a rejected creation in a namespace that is being deleted."""
 
@@ -114,8 +116,9 @@ class ApiError(KubeError):
 
     @property
     def maybe_applied(self) -> bool:
-        """Whether a write with this response may have been applied nevertheless (server-side failures)."""
-        return self.code >= 500
+        """Whether a write with this response may have been applied nevertheless (server-side failures). A webhook that
+        cannot be called, because its node is lost for example, is called before anything is stored."""
+        return self.code >= 500 and _NO_WEBHOOK not in self.message
 
 
 class NotFound(ApiError):

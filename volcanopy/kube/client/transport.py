@@ -2,8 +2,8 @@
 
 Only this module decides whether a request is retried. A request that leaves the same state however often it is carried
 out is retried on every temporary error (:attr:`Retry.ALWAYS`). Any other is retried only when the server certainly did
-not apply it (:attr:`Retry.IF_NOT_APPLIED`): there was no connection, or the status was 401 or 429, which are sent before
-anything is done.
+not apply it (:attr:`Retry.IF_NOT_APPLIED`): there was no connection, a webhook could not be called, or the status was 401
+or 429, which are sent before anything is done.
 """
 
 from __future__ import annotations
@@ -258,9 +258,9 @@ def _may_repeat(fault: ApiError | NoAnswer, retry: Retry, attempts: int) -> bool
     if isinstance(fault, TooManyRequests):
         # A disruption budget that allows no eviction is a 429 as well, but no overload.
         return not fault.has_cause("DisruptionBudget")
-    if fault.code == 500:
-        return retry is Retry.ALWAYS and attempts < INTERNAL_ERROR_ATTEMPTS
-    return retry is Retry.ALWAYS and fault.code in {502, 503, 504}
+    if retry is Retry.IF_NOT_APPLIED and fault.maybe_applied:
+        return False
+    return fault.code in {502, 503, 504} or (fault.code == 500 and attempts < INTERNAL_ERROR_ATTEMPTS)
 
 
 def query(**parameters: str | int) -> str:
