@@ -6,7 +6,7 @@ IMAGE  ?= volcanopy:dev
 DIST   ?= dist
 CHARTS ?= oci://localhost:5000/charts
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
-REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" REALNODE=1
+REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" OPERATORS="$(OPERATORS)" REALNODE=1
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
 SEED   ?= $(shell date +%j)
 SECONDS_OF_CHAOS ?= 900

@@ -48,7 +48,8 @@ def define_volcano_kinds(cluster: Cluster) -> None:
 
 
 def install(cluster: Cluster) -> None:
-    """Load the images of the product and of the jobs, and install the chart. Raises CommandError."""
+    """Load the images of the product and of the jobs, and install the chart with both APIs. Raises CommandError."""
+    define_volcano_kinds(cluster)
     cluster.load([images.product_image(), images.jobs_image()])
     log("images are loaded")
     deploy(cluster)

@@ -1,4 +1,4 @@
-"""Job plugins on real nodes: names resolve, ssh connects, MPI and a ring of TCP connections compute."""
+"""Job plugins on real nodes: names resolve, ssh connects, servers are reached, MPI and a ring of TCP connections compute."""
 
 import pytest
 
@@ -57,6 +57,40 @@ for _ in range(size - 1):
 print(f"rank {rank} of {size}: sum {total}")
 """
 
+MEETING_POINTS = {
+    "tensorflow": """
+config = json.loads(os.environ["TF_CONFIG"])
+servers = [address for members in config["cluster"].values() for address in members]
+own, size = config["cluster"][config["task"]["type"]][config["task"]["index"]], len(servers)
+""",
+    "jax": """
+servers, size = [os.environ["JAX_COORDINATOR_ADDRESS"]], int(os.environ["JAX_NUM_PROCESSES"])
+own = servers[0] if os.environ["JAX_PROCESS_ID"] == "0" else ""
+""",
+    "paddle": """
+servers, size = [os.environ["PADDLE_MASTER"]], int(os.environ["PADDLE_NNODES"])
+own = servers[0] if os.environ["PADDLE_RANK"] == "0" else ""
+""",
+}
+"""By plugin: the addresses that it gives, the one that the pod serves, and how many pods connect to it."""
+
+MEET = """
+server = own and socket.create_server(("0.0.0.0", int(own.rpartition(":")[2])))
+connections = []
+for host, _, port in (address.rpartition(":") for address in servers):
+    for _ in range(120):
+        try:
+            connections.append(socket.create_connection((host, port), 2))
+            break
+        except OSError:
+            time.sleep(0.5)
+    else:
+        raise SystemExit(f"{host}:{port} does not answer")
+for _ in range(size if own else 0):
+    connections.append(server.accept()[0])
+print("met", len(servers), "of", size)
+"""
+
 
 @pytest.mark.slow("pods start and connect by ssh")
 def test_env_svc_and_ssh_connect_the_pods_of_a_gang(client: ClusterClient) -> None:
@@ -91,6 +125,17 @@ def test_pytorch_gives_rank_and_meeting_point(client: ClusterClient) -> None:
     client.ends("ring", "Completed", 120)
     texts = [client.kubectl("logs", pod["metadata"]["name"]) for pod in client.pods("ring")]
     assert sorted(text.strip().splitlines()[-1] for text in texts) == [f"rank {rank} of 4: sum 6" for rank in range(4)]
+
+
+@pytest.mark.slow("pods wait for the servers of the others")
+@pytest.mark.parametrize("plugin", MEETING_POINTS)
+def test_the_addresses_of_a_framework_are_reached(client: ClusterClient, plugin: str) -> None:
+    main = python(f"import json, os, socket, time\n{MEETING_POINTS[plugin]}{MEET}")
+    servers = [task("ps", 1, main)] if plugin == "tensorflow" else []
+    client.submit(job("meeting", *servers, task("worker", 2, main), plugins={plugin: []}))
+    client.ends("meeting", "Completed", 120)
+    texts = [client.kubectl("logs", pod["metadata"]["name"]).strip() for pod in client.pods("meeting")]
+    assert texts == (["met 3 of 3"] * 3 if plugin == "tensorflow" else ["met 1 of 2"] * 2)
 
 
 def test_svc_creates_a_policy_that_admits_only_the_pods_of_the_job(client: ClusterClient) -> None:
