@@ -1,4 +1,4 @@
-"""The types of a pod template, as the schema of a BatchJob has them: an API server rejects what differs."""
+"""The types of a pod template, as the schema of a BatchJob has them: an API server rejects what differs, and drops nulls."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -35,8 +35,6 @@ def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
         if isinstance(value, bool) or not isinstance(value, int | str):
             yield Problem(path, "Invalid value: must be a quantity, or a number or text")
         return
-    if value is None and schema.get("nullable"):
-        return
     kind = str(schema.get("type", "object"))
     allowed = _TYPES[kind]
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
@@ -53,9 +51,11 @@ def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
     elif isinstance(value, dict):
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
         for field in schema.get("required", ()):
-            if field not in value:
+            if value.get(field) is None:
                 yield Problem(f"{path}.{field}", "Required value")
         for field, item in value.items():
+            if item is None and (field in properties or others):
+                continue
             if field in properties:
                 yield from _of_type(item, properties[field], f"{path}.{field}")
             elif isinstance(others, dict):
