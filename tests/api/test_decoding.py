@@ -28,11 +28,11 @@ def _models() -> list[type[ReadModel]]:
     return sorted((model for model in below(ReadModel) if model.__module__.startswith("volcanopy.api")), key=str)
 
 
-def _example(kind: inspect.Type, nulls: bool) -> Any:
+def example(kind: inspect.Type, nulls: bool) -> Any:
     """A value of a type with every required field; with `nulls` also each other field as null."""
     match kind:
         case inspect.StructType(fields=fields):
-            required = {field.encode_name: _example(field.type, nulls) for field in fields if field.required}
+            required = {field.encode_name: example(field.type, nulls) for field in fields if field.required}
             optional = {field.encode_name: None for field in fields if not field.required} if nulls else {}
             return optional | required
         case inspect.StrType():
@@ -50,8 +50,8 @@ def _example(kind: inspect.Type, nulls: bool) -> Any:
 @pytest.mark.parametrize("model", _models(), ids=lambda model: f"{model.__module__}.{model.__name__}")
 def test_each_null_field_of_a_read_model_is_as_if_it_were_absent(model: type[ReadModel]) -> None:
     kind = inspect.type_info(model)
-    absent = decoding.convert(_example(kind, nulls=False), model)
-    body = _example(kind, nulls=True)
+    absent = decoding.convert(example(kind, nulls=False), model)
+    body = example(kind, nulls=True)
     assert decoding.convert(body, model) == absent
     assert decoding.decode(msgspec.json.encode(body), model) == absent
 
@@ -60,12 +60,12 @@ def test_each_null_field_of_a_read_model_is_as_if_it_were_absent(model: type[Rea
 def test_nulls_below_a_field_are_absent_too(model: type[ReadModel]) -> None:
     kind = inspect.type_info(model)
     assert isinstance(kind, inspect.StructType)
-    base = _example(kind, nulls=False)
+    base = example(kind, nulls=False)
     for field in kind.fields:
         for inner in _structs_of(field.type):
             for wrapped in _shapes(field.type, inner):
-                with_nulls = base | {field.encode_name: wrapped(_example(inner, nulls=True))}
-                without = base | {field.encode_name: wrapped(_example(inner, nulls=False))}
+                with_nulls = base | {field.encode_name: wrapped(example(inner, nulls=True))}
+                without = base | {field.encode_name: wrapped(example(inner, nulls=False))}
                 assert decoding.convert(with_nulls, model) == decoding.convert(without, model), field.name
 
 

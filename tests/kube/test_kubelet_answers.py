@@ -4,8 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import inspect
 
+from tests.api.test_decoding import example
+from tests.kube.faulty_server import FakeTime, FaultyServer
 from tests.kube.kubelet_answers import NAMES, NODES, PODS, answer, text
+from tests.kube.reflector_runs import following
 from tests.realnode.recording import STATES
 from volcanopy.api import core
 from volcanopy.api.builtin.storage import CSINode
@@ -14,8 +18,12 @@ from volcanopy.client.explain.pod_problems import pod_problems
 from volcanopy.client.jobs.pods import Pod as PodOfCommands
 from volcanopy.jobcontroller.observed import Member, disruption
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
+from volcanopy.kube.cache import followed_kinds
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.simulated.pod_status import Pod as PodOfSimulation
 from volcanopy.services.controllers.api_controllers import slimming_of_jobs
+from volcanopy.whatif import kinds
 
 TYPES: dict[str, tuple[Any, ...]] = {
     "Pod": (core.Pod, PodOfCommands, PodOfSimulation),
@@ -36,6 +44,51 @@ def test_every_type_of_the_kind_reads_the_answer(name: str) -> None:
         item = decode(text(name), shape)
         assert item == convert(answer(name), shape)
         assert item.metadata.name
+
+
+def manifest(kind: Kind[Any], *, nulls: bool) -> dict[str, Any]:
+    """An object with each struct that its read model has; with `nulls` the other fields, here and below, are null."""
+    shape = inspect.type_info(kind.type)
+    assert isinstance(shape, inspect.StructType)
+    body = example(shape, nulls)
+    body |= {
+        item.encode_name: example(item.type, nulls)
+        for item in shape.fields
+        if isinstance(item.type, inspect.StructType)
+    }
+    body["metadata"] = {key: None for key in body["metadata"] if key not in {"name", "namespace"}}
+    return body
+
+
+@pytest.mark.parametrize("kind", [*followed_kinds.REQUIRED, *followed_kinds.OPTIONAL], ids=lambda kind: kind.kind)
+async def test_null_is_absent_on_each_path_of_a_kind(
+    client: Client, server: FaultyServer, time: FakeTime, kind: Kind[Any]
+) -> None:
+    namespace = "ns" if kind.namespaced else ""
+
+    def put(name: str, *, nulls: bool) -> dict[str, Any]:
+        return server.put(kind.plural, namespace, name, **manifest(kind, nulls=nulls))
+
+    absent, null = put("absent", nulls=False), put("null", nulls=True)
+
+    def expected(stored: dict[str, Any]) -> Any:
+        return msgspec.convert(
+            {**absent, "metadata": {key: item for key, item in stored["metadata"].items() if item is not None}},
+            kind.type,
+        )
+
+    assert await client.get(kind, namespace or None, "null") == expected(null)
+    listing = await client.list(kind)
+    assert not listing.rejected
+    assert listing.items[1] == expected(null)
+    async with following(client, time, kind=kind) as (reflector, follower):
+        watched = put("watched", nulls=True)
+        key = f"{namespace}/watched".strip("/")
+        await follower.until(key)
+        assert not reflector.rejected
+        assert reflector.objects[key] == expected(watched)
+    if (of_file := kinds.BY_MODEL.get(kind.type)) is not None:
+        assert kinds.read(null, of_file) == expected(null)
 
 
 def test_a_node_with_an_untagged_image_has_its_capacity() -> None:
