@@ -30,12 +30,10 @@ async def sbatch(
     image: Annotated[
         str,
         typer.Option(
-            "--image",
-            metavar="IMAGE",
-            help="Image of the pods. Without it they run here, on process nodes, in this directory.",
+            metavar="IMAGE", help="Image of the pods. Without it they run here, on process nodes, in this directory."
         ),
     ] = "",
-    queue: Annotated[str, typer.Option("--queue", metavar="QUEUE", help="Queue, instead of --partition.")] = "",
+    queue: Annotated[str, typer.Option(metavar="QUEUE", help="Queue, instead of --partition.")] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print the logs until the job has finished.")] = False,
 ) -> None:
     """Submit a batch script of Slurm.

@@ -34,9 +34,7 @@ Certificates = StrEnum(
 class ElectionOptions:
     """Options of leader election."""
 
-    leader_elect: Annotated[
-        bool, typer.Option("--leader-elect/--no-leader-elect", help="Act only while holding a Lease.")
-    ] = True
+    leader_elect: Annotated[bool, typer.Option(help="Act only while holding a Lease.")] = True
     lease_namespace: Annotated[
         str,
         typer.Option(
@@ -83,13 +81,9 @@ class ElectionOptions:
         return Election(name=self.lease_name or name, namespace=self.lease_namespace, terms=terms)
 
 
-SchedulerName = Annotated[
-    str, typer.Option("--scheduler-name", metavar="NAME", help="spec.schedulerName of the pods to schedule.")
-]
+SchedulerName = Annotated[str, typer.Option(metavar="NAME", help="spec.schedulerName of the pods to schedule.")]
 
-ServedApi = Annotated[
-    Api, typer.Option("--api", help="API groups that are served: those of volcanopy, of Volcano, or both.")
-]
+ServedApi = Annotated[Api, typer.Option(help="API groups that are served: those of volcanopy, of Volcano, or both.")]
 
 
 @command(app, "scheduler")

@@ -15,8 +15,7 @@ async def top(
     cluster: ClusterOptions,
     namespace: Annotated[str | None, NAMESPACE] = None,
     resource: Annotated[
-        str,
-        typer.Option("--resource", metavar="NAME", help="Resource of queues and nodes; by default the scarcest."),
+        str, typer.Option(metavar="NAME", help="Resource of queues and nodes; by default the scarcest.")
     ] = "",
     once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit; so do pipes.")] = False,
 ) -> None:

@@ -36,9 +36,9 @@ GangApiName = StrEnum("GangApiName", "kubernetes coscheduling kai")
 DryRun = StrEnum("DryRun", "none client server")
 """How far a change is carried out."""
 KUBECONFIG = typer.Option(
-    "--kubeconfig", metavar="FILE", parser=Path, help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
+    metavar="FILE", parser=Path, help="Kubeconfig file; by default $KUBECONFIG or ~/.kube/config."
 )
-CONTEXT = typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; by default its current context.")
+CONTEXT = typer.Option(metavar="NAME", help="Context of the kubeconfig; by default its current context.")
 NAMESPACE = typer.Option(
     "-n",
     "--namespace",
@@ -56,7 +56,7 @@ QUEUE = typer.Option(
 FILES = typer.Option("-f", "--filename", metavar="FILE", help="Manifests: a file, a folder, or - for standard input.")
 
 Files = Annotated[list[str], FILES]
-Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Maximum time to wait, such as 30s or 5m.")]
+Timeout = Annotated[str, typer.Option(metavar="DURATION", help="Maximum time to wait, such as 30s or 5m.")]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class DeleteOptions:
     cascade: Annotated[
         Cascade, typer.Option(help="Deletion of dependents: after the object, before it, or not at all.")
     ] = Cascade.background
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the objects are gone.")] = True
+    wait: Annotated[bool, typer.Option(help="Wait until the objects are gone.")] = True
     timeout: Timeout = "60s"
 
 

@@ -84,9 +84,7 @@ LogsOptions = Annotated[
         "tail": typer.Option(min=0, metavar="N", help="Number of last lines of each log."),
         "since": typer.Option(metavar="DURATION", help="Maximum age of lines, such as 10m."),
         "timestamps": typer.Option("--timestamps", help="Time of each line."),
-        "prefix": typer.Option(
-            "--prefix/--no-prefix", help="Pod of each line; by default with several logs.", show_default=False
-        ),
+        "prefix": typer.Option(help="Pod of each line; by default with several logs.", show_default=False),
     },
 ]
 
@@ -96,12 +94,11 @@ ReportFormat = StrEnum("ReportFormat", "table json yaml")
 By = StrEnum("By", "user queue namespace")
 """What usage is summed by."""
 Since = Annotated[
-    str, typer.Option("--since", metavar="DURATION", help="Only jobs that ended within this time, such as 7d or 12h.")
+    str, typer.Option(metavar="DURATION", help="Only jobs that ended within this time, such as 7d or 12h.")
 ]
 UsageSince = Annotated[
     str | None,
     typer.Option(
-        "--since",
         metavar="DURATION",
         help="Only jobs that ended within this time, such as 12h; by default 7d.",
         show_default=False,

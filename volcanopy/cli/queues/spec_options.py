@@ -46,7 +46,7 @@ class SpecOptions:
     )
     reclaimable: Annotated[
         bool | None,
-        typer.Option("--reclaimable/--no-reclaimable", help="Whether other queues may reclaim borrowed resources."),
+        typer.Option(help="Whether other queues may reclaim borrowed resources."),
     ] = None
     dequeue_strategy: Annotated[
         Literal["fifo", "traverse"] | None,

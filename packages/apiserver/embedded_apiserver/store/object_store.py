@@ -70,11 +70,6 @@ class StoredObject:
         """The object, free to be changed."""
         return decode(self.raw)  # type: ignore[no-any-return]
 
-    @property
-    def is_decoded(self) -> bool:
-        """Whether the object need not be decoded."""
-        return self._body is not None
-
     def fade(self) -> None:
         """Keep the bytes only."""
         self._body = None
