@@ -1,5 +1,6 @@
 """Functions as jobs on process nodes: results and exceptions back, arrays, futures, checkpoints."""
 
+import asyncio
 import json
 import os
 import pickle
@@ -161,6 +162,14 @@ def test_a_large_argument_and_one_that_cannot_be_pickled_are_named(tmp_path: Pat
         Executor(tmp_path, maximum_size=100).submit(len, b"x" * 1000)
     with pytest.raises(ValueError, match="the arguments of print cannot be pickled"):
         Executor(tmp_path).submit(print, threading.Lock())
+
+
+def test_an_executor_that_is_not_used_opens_no_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(asyncio, "new_event_loop", lambda: opened.append(object()))
+    with Executor(tmp_path) as executor:
+        assert executor.submit_array(abs, []) == []
+    assert opened == []
 
 
 def test_an_image_needs_a_place_that_its_pods_see(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Executor(futures.Executor):
         )
         self._connected = Connected(namespace, kubeconfig)
         self._label = secrets.token_hex(8)
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._observers: dict[str, tuple[Observer, asyncio.Task[None]]] = {}
         self._calls: list[FunctionJob[Any]] = []
@@ -124,12 +124,12 @@ class Executor(futures.Executor):
                 self._open_job(name).cancel("its executor was shut down")
         if wait or cancel_futures:
             futures.wait(open_calls)
-        if wait and self._thread is not None:
+        if wait and self._loop is not None and self._thread is not None:
             self._run(self._stop())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
-            self._thread = None
+            self._loop = self._thread = None
 
     def _submit(self, fn: Callable[..., T], calls: Sequence[Call], parallelism: int | None) -> list[FunctionJob[T]]:
         with self._lock:
@@ -172,7 +172,9 @@ class Executor(futures.Executor):
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop of this executor, whose thread starts with the first one."""
         with self._lock:
-            if self._thread is None:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="volcanopy-executor", daemon=True)
                 self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
