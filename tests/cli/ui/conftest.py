@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.run_commands import Run
+from tests.controlplane.fixtures import real_control_plane
+
+__all__ = ["gangs", "real_control_plane"]
 
 GANG = """
 apiVersion: batch.volcanopy.io/v1alpha1

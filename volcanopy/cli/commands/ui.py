@@ -18,7 +18,7 @@ async def ui_command(
     cluster: ClusterOptions,
     namespace: Annotated[str | None, NAMESPACE] = None,
     address: Annotated[
-        str, typer.Option(metavar="IP", help="Address to listen on. There is no login: keep it private.")
+        str, typer.Option(metavar="IP", help="Address to listen on. Keep it private without `--require-token`.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 8180,
     host: Annotated[
@@ -27,6 +27,13 @@ async def ui_command(
     ] = None,
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Allow to suspend, resume and delete jobs with your rights.")
+    ] = False,
+    require_token: Annotated[
+        bool,
+        typer.Option(
+            "--require-token",
+            help="Show each user what the cluster allows for their own bearer token, from a proxy's Authorization header or the page's form.",
+        ),
     ] = False,
     scheduler_metrics: Annotated[
         str,
@@ -40,7 +47,7 @@ async def ui_command(
 
     It has pages for queues, jobs, nodes, decisions and what-if questions.
 
-    The page shows what your credentials may read, of all namespaces or of one (`-n`). There is no login: everybody who can connect to the address sees the same. It changes nothing unless `--allow-changes` is given.
+    The page shows what your credentials may read, of all namespaces or of one (`-n`). Everybody who can connect to the address sees the same, unless `--require-token` is given: then users sign in, and see and do what their own permissions allow. It changes nothing unless `--allow-changes` is given.
     """
     from volcanopy.cli.ui.server import UiSettings, serve
     from volcanopy.cli.ui.timings import of_url
@@ -49,7 +56,9 @@ async def ui_command(
         if url and not url.startswith(("http://", "https://")):
             raise CommandError(f"{option} {url}: must be a URL, such as http://127.0.0.1:8080")
     metrics = of_url(scheduler_metrics) if scheduler_metrics else None
-    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()), metrics, prometheus)
+    settings = UiSettings(
+        address, port, namespace, allow_changes, tuple(host or ()), metrics, prometheus, require_token
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.model import Json
+from volcanopy.cli.ui import access
 from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import find_job
@@ -18,9 +19,6 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 
 Verb = Literal["suspend", "resume", "delete"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
-_REVIEWS: Kind[Json] = Kind(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, dict
-)
 _NEEDED: dict[Verb, tuple[str, Kind[Json]]] = {
     "suspend": ("create", COMMANDS),
     "resume": ("create", COMMANDS),
@@ -30,24 +28,12 @@ _NEEDED: dict[Verb, tuple[str, Kind[Json]]] = {
 
 async def allowed(client: Client, namespace: str) -> list[Verb]:
     """Return the changes that this user may make in the namespace to jobs of the API that the client is a view of."""
-    answers = await asyncio.gather(*(_is_allowed(client, namespace, verb) for verb in VERBS))
-    return [verb for verb, answer in zip(VERBS, answers, strict=True) if answer]
-
-
-async def _is_allowed(client: Client, namespace: str, verb: Verb) -> bool:
-    action, kind = _NEEDED[verb][0], client.of_api(_NEEDED[verb][1])
-    attributes = {"namespace": namespace, "verb": action, "group": kind.group, "resource": kind.plural}
-    body = {
-        "apiVersion": _REVIEWS.api_version,
-        "kind": _REVIEWS.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
+    needed = (_NEEDED[verb] for verb in VERBS)
     try:
-        answer = await client.create(_REVIEWS, None, body)
+        answers = await asyncio.gather(*(access.is_allowed(client, action, kind, namespace) for action, kind in needed))
     except KubeError:
-        return False
-    return bool((answer.get("status") or {}).get("allowed"))
+        return []
+    return [verb for verb, answer in zip(VERBS, answers, strict=True) if answer]
 
 
 def possible(job: BatchJob) -> list[Verb]:

@@ -2,7 +2,7 @@
 
 It listens on one address and answers only requests that name it (or one of the given host names) as their host, so that a
 foreign page that resolves to this address gets nothing. It changes jobs only with ``allow_changes``, and then only by a POST
-with the token of the page. Nothing that identifies the user is in a URL or in a log.
+with the token of the page. Who sees what is in :mod:`.viewers`. Nothing that identifies the user is in a URL or in a log.
 """
 
 import asyncio
@@ -10,8 +10,9 @@ import errno
 import hmac
 import ipaddress
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -25,13 +26,15 @@ from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.timings import Source, Timings
+from volcanopy.cli.ui.viewers import COOKIE, OneViewer, Viewer, Viewers, token_viewers, viewing
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.kube import machine
+from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
-from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
+from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
 from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.kube.threads import in_thread
 
@@ -52,6 +55,11 @@ _HEADERS = {
 HEALTH = ("/healthz", "/readyz")
 """Paths that any host name may be used for: their answer is always ``ok``."""
 TOKEN_HEADER = "X-Volcanopy-Token"
+SIGN_IN, SIGN_OUT = "/api/signin", "/api/signout"
+VIEWER = web.RequestKey("viewer", Viewer)
+"""Key of a request with its viewer."""
+_TOKEN = r"[A-Za-z0-9._~+/=:-]{1,3900}"
+"""Bearer tokens (RFC 6750) that fit into a cookie."""
 _PERIOD = 1.0
 """Least seconds between two events of a page."""
 _AGES = 10.0
@@ -70,7 +78,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class UiSettings:
     """Settings of the page. ``hosts`` are further host names that requests may use, such as that of an ingress.
 
-    ``metrics`` reads the metrics of the scheduler, if they can be read; ``prometheus`` is the URL of a server that keeps
+    ``require_token``: each user sees and does what the API server allows for the bearer token that they send, instead of what
+    it allows for the credentials of the server. ``metrics`` reads the metrics of the scheduler, if they can be read; ``prometheus`` is the URL of a server that keeps
     them.
     """
 
@@ -81,17 +90,16 @@ class UiSettings:
     hosts: Sequence[str] = ()
     metrics: Source | None = None
     prometheus: str = ""
+    require_token: bool = False
 
 
 class Page:
     """Handles the requests of the page."""
 
-    def __init__(self, client: Client, view: ClusterView, settings: UiSettings) -> None:
-        self._client, self._view, self._settings = client, view, settings
-        self._token = machine.token(16)
+    def __init__(self, viewers: Viewers, settings: UiSettings) -> None:
+        self._viewers, self._settings = viewers, settings
         self._asking = asyncio.Lock()
         self._measured = Timings(settings.metrics, machine.monotonic)
-        self._documents: dict[str, tuple[str, Json]] = {}
         self.app = web.Application(middlewares=[self._guard], client_max_size=_BODY)
         self.app.add_routes(
             [
@@ -99,13 +107,18 @@ class Page:
                 web.get("/", self._asset),
                 web.get("/assets/{name}", self._asset),
                 web.get("/api/session", self._session),
-                web.get("/api/overview", self._document(lambda _: documents.overview(view, current_time()))),
-                web.get("/api/queues", self._document(lambda query: documents.queues(view, query.get("resource", "")))),
+                web.post(SIGN_IN, self._sign_in),
+                web.post(SIGN_OUT, self._sign_out),
+                web.get("/api/overview", self._document(lambda view, _: documents.overview(view, current_time()))),
+                web.get(
+                    "/api/queues",
+                    self._document(lambda view, query: documents.queues(view, query.get("resource", ""))),
+                ),
                 web.get("/api/queues/history", self._history),
-                web.get("/api/queue", self._document(self._queue)),
-                web.get("/api/jobs", self._document(lambda query: documents.jobs(view, query, current_time()))),
-                web.get("/api/nodes", self._document(lambda _: documents.cluster_map(view))),
-                web.get("/api/decisions", self._document(lambda _: documents.decisions(view, current_time()))),
+                web.get("/api/queue", self._document(_queue)),
+                web.get("/api/jobs", self._document(lambda view, query: documents.jobs(view, query, current_time()))),
+                web.get("/api/nodes", self._document(lambda view, _: documents.cluster_map(view))),
+                web.get("/api/decisions", self._document(lambda view, _: documents.decisions(view, current_time()))),
                 web.get("/api/timings", self._timings),
                 web.get("/api/snapshot", self._snapshot),
                 web.get("/api/jobs/{namespace}/{name}", self._job),
@@ -125,7 +138,10 @@ class Page:
         """Check host and origin, turn errors into documents, and add the headers of protection."""
         response: web.StreamResponse
         try:
-            self._check(request)
+            self._check_host(request)
+            if request.path.startswith("/api/") and request.path not in {SIGN_IN, SIGN_OUT}:
+                request[VIEWER] = await self._viewers.of(request)
+            self._check_origin(request)
             response = await handler(request)
         except web.HTTPException as error:
             response = _error(error.status, error.text or error.reason)
@@ -135,6 +151,8 @@ class Page:
             response = _error(400, str(error))
         except queue_history.HistoryError as error:
             response = _error(502, str(error))
+        except Unauthorized:
+            response = _error(401, "the API server does not accept this token: sign in again")
         except (UnreadableError, Forbidden) as error:
             response = _error(403, str(cluster_error(error) or error))
         except KubeError as error:
@@ -144,19 +162,28 @@ class Page:
             response.headers.update(_HEADERS)
         return response
 
-    def _check(self, request: web.Request) -> None:
-        """Raise an HTTP error for a foreign host or origin, and for a POST without the token."""
+    def _check_host(self, request: web.Request) -> None:
+        """Raise an HTTP error for a foreign host."""
         host = _name_of(request.headers.get("Host", ""))
         if request.path in HEALTH and request.method == "GET":  # a kubelet names the address of the pod
             return
         if not (_is_loopback(host) or host in {*self._settings.hosts, self._settings.address}):
             raise web.HTTPMisdirectedRequest(text=f"unknown host {host!r}: allow it with --host")
+
+    def _check_origin(self, request: web.Request) -> None:
+        """Raise an HTTP error for a POST of a foreign origin, or without the token of the page.
+
+        Who signs in or out has no page's token yet. A form of another page cannot send JSON.
+        """
         if request.method in {"GET", "HEAD"}:
             return
         origin = request.headers.get("Origin", "")
         if origin.partition("://")[2] not in {"", request.headers.get("Host", "")}:
             raise web.HTTPForbidden(text="requests of other pages are rejected")
-        if not hmac.compare_digest(request.headers.get(TOKEN_HEADER, ""), self._token):
+        if VIEWER not in request:
+            if request.content_type != "application/json":
+                raise web.HTTPForbidden(text="the content of the request must be JSON")
+        elif not hmac.compare_digest(request.headers.get(TOKEN_HEADER, ""), request[VIEWER].token):
             raise web.HTTPForbidden(text="the page is outdated: reload it")
 
     # The page itself
@@ -171,32 +198,62 @@ class Page:
 
     async def _session(self, request: web.Request) -> web.Response:
         """Return the token of the page, which other pages cannot read, and what this user may do."""
-        namespace = request.query.get("namespace", "") or self._settings.namespace or "default"
-        view = api_views(self._client).named(request.query.get("api", ""))
+        viewer: Viewer = request[VIEWER]
+        client = viewer.client
+        namespace = request.query.get("namespace", "") or viewer.namespace or "default"
+        view = api_views(client).named(request.query.get("api", ""))
         verbs = await job_changes.allowed(view, namespace) if self._settings.allow_changes else []
         return _json(
             {
-                "token": self._token,
-                "server": self._client.connection.url,
-                "namespace": self._settings.namespace,
+                "token": viewer.token,
+                "server": client.connection.url,
+                "namespace": viewer.namespace,
+                "user": viewer.user,
+                "choosesNamespace": self._settings.require_token and not self._settings.namespace,
+                "signsOut": COOKIE in request.cookies,
                 "changes": verbs,
                 "readOnly": not self._settings.allow_changes,
                 "periods": list(queue_history.PERIODS) if self._settings.prometheus else [],
             }
         )
 
-    def _queue(self, query: Mapping[str, str]) -> Json:
-        name, resource = query.get("name", ""), query.get("resource", "")
-        return documents.queue_page(self._view, name, resource, current_time())
+    async def _sign_in(self, request: web.Request) -> web.Response:
+        """Keep a token that the API server accepts in a cookie that scripts cannot read."""
+        if not self._settings.require_token:
+            raise web.HTTPNotFound(text="users need no token: start with --require-token")
+        body = await _body_of(request)
+        token = str(body.get("token") or "").strip() if isinstance(body, dict) else ""
+        if not re.fullmatch(_TOKEN, token):
+            raise web.HTTPBadRequest(text="token: give a bearer token of the cluster, of at most 3900 characters")
+        await self._viewers.of(request, token)
+        response = _json({})
+        is_secure = request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+        response.set_cookie(COOKIE, token, httponly=True, samesite="Strict", secure=is_secure, path="/")
+        return response
 
-    def _document(self, make: Callable[[Any], Json]) -> Handler:
+    async def _sign_out(self, _: web.Request) -> web.Response:
+        response = _json({})
+        response.del_cookie(COOKIE, path="/")
+        return response
+
+    def _document(self, make: Callable[[ClusterView, Mapping[str, str]], Json]) -> Handler:
         """Return the handler of a document; it is not sent again while nothing has changed."""
+
+        def made(viewer: Viewer, request: web.Request, tag: str) -> Json:
+            """Return a document, made once for all pages of a viewer that show it."""
+            entry = viewer.documents.get(request.path_qs)
+            if entry is None or entry[0] != tag:
+                if len(viewer.documents) >= _KEPT:
+                    viewer.documents.clear()
+                entry = viewer.documents[request.path_qs] = (tag, make(viewer.view, request.query))
+            return entry[1]
 
         async def handle(request: web.Request) -> web.Response:
             # Ages in a document are renewed even when nothing changes.
-            tag = f'"{self._view.revision}-{int(machine.monotonic() // _AGES)}"'
+            viewer: Viewer = request[VIEWER]
+            tag = f'"{viewer.tag}-{viewer.view.revision}-{int(machine.monotonic() // _AGES)}"'
             fresh = request.headers.get("If-None-Match") == tag
-            response = web.Response(status=304) if fresh else _json(self._made(request, tag, make))
+            response = web.Response(status=304) if fresh else _json(made(viewer, request, tag))
             response.headers["ETag"] = tag
             if not fresh:
                 response.enable_compression()
@@ -204,26 +261,18 @@ class Page:
 
         return handle
 
-    def _made(self, request: web.Request, tag: str, make: Callable[[Any], Json]) -> Json:
-        """Return a document, made once for all pages that show it."""
-        known = self._documents.get(request.path_qs)
-        if known is None or known[0] != tag:
-            if len(self._documents) >= _KEPT:
-                self._documents.clear()
-            known = self._documents[request.path_qs] = (tag, make(request.query))
-        return known[1]
-
     async def _changes(self, request: web.Request) -> web.StreamResponse:
         """Send an event for each change of the cluster or of what is not up to date, at most one in a second."""
+        viewer: Viewer = request[VIEWER]
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
         revision, sent, last = 0, "", 0.0
         with suppress(ConnectionError):
-            while True:
+            while not viewer.ended.is_set():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_PERIOD):
-                        revision = await self._view.change_after(revision)
-                event = json.dumps({"revision": revision, "missing": _problems(self._view)})
+                        revision = await viewer.view.change_after(revision)
+                event = json.dumps({"revision": revision, "missing": _problems(viewer.view)})
                 if event != sent or machine.monotonic() - last > _SILENCE:
                     sent, last = event, machine.monotonic()
                     await response.write(f"data: {event}\n\n".encode())
@@ -233,16 +282,18 @@ class Page:
     async def _timings(self, _: web.Request) -> web.Response:
         return _json(await self._measured.document())
 
-    async def _snapshot(self, _: web.Request) -> web.Response:
+    async def _snapshot(self, request: web.Request) -> web.Response:
         """Return the file that ``volcanopy plan`` reads."""
-        taken, pieces = await read_snapshot(self._client)
+        taken, pieces = await read_snapshot(request[VIEWER].client)
         response = web.Response(text="".join(pieces), content_type="application/json")
         response.headers["Content-Disposition"] = f'attachment; filename="{taken.session}.json"'
         response.enable_compression()
         return response
 
     async def _history(self, request: web.Request) -> web.Response:
-        """Return the amounts of queues over a period, from Prometheus."""
+        """Return the amounts of queues over a period, from Prometheus, to those who may list queues."""
+        if any(missing.kind == QUEUES.plural for missing in request[VIEWER].view.missing()):
+            raise web.HTTPForbidden(text="you may not list queues")
         if not self._settings.prometheus:
             raise web.HTTPNotFound(text="start with --prometheus URL for longer periods")
         period = queue_history.PERIODS.get(request.query.get("period", ""))
@@ -256,14 +307,15 @@ class Page:
     async def _job(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         seconds = _REMEDY_SECONDS if request.query.get("remedies") else 0.0
-        return _json(await job_document(self._client, namespace, name, seconds, request.query.get("api", "")))
+        return _json(await job_document(request[VIEWER].client, namespace, name, seconds, request.query.get("api", "")))
 
-    async def _flows(self, _: web.Request) -> web.Response:
-        return _json(await flow_page.flow_list(self._client, self._settings.namespace))
+    async def _flows(self, request: web.Request) -> web.Response:
+        viewer: Viewer = request[VIEWER]
+        return _json(await flow_page.flow_list(viewer.client, viewer.namespace))
 
     async def _flow(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        return _json(await flow_page.flow_document(self._client, namespace, name, current_time()))
+        return _json(await flow_page.flow_document(request[VIEWER].client, namespace, name, current_time()))
 
     async def _change(self, request: web.Request) -> web.Response:
         if not self._settings.allow_changes:
@@ -272,14 +324,15 @@ class Page:
         api = request.query.get("api", "")
         if verb not in job_changes.VERBS:
             raise web.HTTPNotFound(text=f"no action {verb!r}")
-        return _json({"message": await job_changes.change(self._client, namespace, name, verb, api)})
+        return _json({"message": await job_changes.change(request[VIEWER].client, namespace, name, verb, api)})
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         """Send the log of a container as it grows."""
         namespace, pod = request.match_info["namespace"], request.match_info["pod"]
         container = request.query.get("container", "")
         query = urlencode({"container": container, "follow": "true", "tailLines": "500"})
-        async with self._client.stream(f"{PODS.path(namespace, pod, 'log')}?{query}", stall=_LOG_SILENCE) as lines:
+        client: Client = request[VIEWER].client
+        async with client.stream(f"{PODS.path(namespace, pod, 'log')}?{query}", stall=_LOG_SILENCE) as lines:
             response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/plain; charset=utf-8"})
             await response.prepare(request)
             with suppress(ConnectionError):
@@ -288,13 +341,11 @@ class Page:
         return response
 
     async def _whatif(self, request: web.Request) -> web.Response:
-        try:
-            body = await request.json()
-        except ValueError:
-            raise web.HTTPBadRequest(text="the question is not valid JSON") from None
-        question = questions.question_of(body, self._settings.namespace or self._client.connection.namespace)
+        viewer: Viewer = request[VIEWER]
+        body = await _body_of(request)
+        question = questions.question_of(body, viewer.namespace or viewer.client.connection.namespace)
         async with self._asking:
-            state = await cluster_state(self._client)
+            state = await cluster_state(viewer.client)
             return _json(await in_thread(questions.ask, state, question, current_time()))
 
 
@@ -304,6 +355,17 @@ def _problems(view: ClusterView) -> list[str]:
     for each in view.missing():
         kinds.setdefault(each.message, []).append(each.kind)
     return [f"{', '.join(names)}: {message}" for message, names in kinds.items()]
+
+
+async def _body_of(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except ValueError:
+        raise web.HTTPBadRequest(text="the request is not valid JSON") from None
+
+
+def _queue(view: ClusterView, query: Mapping[str, str]) -> Json:
+    return documents.queue_page(view, query.get("name", ""), query.get("resource", ""), current_time())
 
 
 async def _ok(_: web.Request) -> web.Response:
@@ -337,20 +399,19 @@ def _is_loopback(host: str) -> bool:
 @asynccontextmanager
 async def page_served(client: Client, settings: UiSettings) -> AsyncIterator[str]:
     """Serve the page; yield its address. Raises OSError if the port is in use."""
-    view = ClusterView(client, settings.namespace, current_time)
-    following = asyncio.create_task(view.run(), name="cluster view")
-    runner = web.AppRunner(Page(client, view, settings).app, access_log=None, shutdown_timeout=1.0)
-    try:
-        await view.started()
+    async with AsyncExitStack() as stack:
+        viewers: Viewers
+        if settings.require_token:
+            viewers = await stack.enter_async_context(token_viewers(client.connection, settings.namespace))
+        else:
+            viewers = OneViewer(await stack.enter_async_context(viewing(client, settings.namespace)))
+        runner = web.AppRunner(Page(viewers, settings).app, access_log=None, shutdown_timeout=1.0)
+        stack.push_async_callback(runner.cleanup)
         await runner.setup()
         site = web.TCPSite(runner, settings.address, settings.port)
         await site.start()
         host = f"[{settings.address}]" if ":" in settings.address else settings.address
         yield f"http://{host}:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
-        following.cancel()
-        await asyncio.wait((following,))
 
 
 async def serve(client: Client, settings: UiSettings, stop: asyncio.Event) -> None:

@@ -10,7 +10,7 @@ import copy
 import ssl
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -188,3 +188,18 @@ class Connection:
             return
         context = f" (context {self.context})" if self.context else ""
         raise NoAnswer(f"{self.url}{context}", reason, maybe_applied=False)
+
+    def without_credentials(self) -> Connection:
+        """Return a connection to the same server that sends neither headers of authentication nor a client certificate."""
+        context = self.ssl
+        if context is not None:
+            authorities = "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
+            fresh = ssl.create_default_context(cadata=authorities or None)
+            fresh.verify_flags, fresh.check_hostname = context.verify_flags, context.check_hostname
+            fresh.verify_mode = context.verify_mode
+            context = fresh
+        return replace(self, credentials=Credentials(), ssl=context)
+
+    def with_token(self, token: str) -> Connection:
+        """Return a connection to the same server that sends this bearer token."""
+        return replace(self, credentials=Credentials({"Authorization": f"Bearer {token}"}))

@@ -22,8 +22,8 @@ export async function get(path) {
 }
 
 export async function post(path, body) {
-  const { token } = await theSession();
-  const headers = { "Content-Type": "application/json", "X-Volcanopy-Token": token };
+  const signing = path === "/api/signin" || path === "/api/signout";
+  const headers = { "Content-Type": "application/json", ...(signing ? {} : { "X-Volcanopy-Token": (await theSession()).token }) };
   return parsed(await fetch(path, { method: "POST", headers, body: JSON.stringify(body ?? {}) }));
 }
 

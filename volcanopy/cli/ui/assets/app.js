@@ -2,6 +2,7 @@
 
 import { follow, theSession } from "./api.js";
 import { h, hideTip } from "./dom.js";
+import { signIn, userControls } from "./signin.js";
 import { overview } from "./overview.js";
 import { queues } from "./queues.js";
 import { queue } from "./queue.js";
@@ -99,6 +100,10 @@ function later() {
 }
 
 function report(page, error) {
+  if (error.status === 401) {
+    current = null;
+    return main.replaceChildren(signIn(error.message));
+  }
   if (error instanceof TypeError && page.element.dataset.ready) return; // the status shows that the server is gone
   page.element.dataset.stale = "true";
   const text = error.message || String(error);
@@ -126,4 +131,4 @@ addEventListener("hashchange", () => {
 show();
 follow(later, state);
 setInterval(later, 15000); // ages grow
-theSession().catch(() => {});
+theSession().then((session) => document.getElementById("user").replaceChildren(...userControls(session))).catch(() => {});
