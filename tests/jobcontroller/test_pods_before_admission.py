@@ -9,7 +9,12 @@ import pytest
 from tests.jobcontroller.world import START, World, job, task
 from volcanopy.api import names
 from volcanopy.api.core import PodGroup
-from volcanopy.jobcontroller.admission_backlog import MOST_PODS_OF_A_JOB, MOST_PODS_OF_A_QUEUE, AdmissionBacklog
+from volcanopy.jobcontroller.admission_backlog import (
+    MOST_PODS_OF_A_GANG,
+    MOST_PODS_OF_A_JOB,
+    MOST_PODS_OF_A_QUEUE,
+    AdmissionBacklog,
+)
 from volcanopy.jobcontroller.observed import Observed
 from volcanopy.jobcontroller.plan import CreatePod, CreatePodGroup, JobPlan
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -100,14 +105,16 @@ def group(uid: str, phase: str = "", pods: int = 1, *, queue: str = "q", unsched
 
 def test_a_queue_in_which_few_pods_wait_permits_pods_of_small_jobs() -> None:
     backlog = AdmissionBacklog()
-    assert backlog.permits("q", MOST_PODS_OF_A_JOB)
-    assert not backlog.permits("q", MOST_PODS_OF_A_JOB + 1)
+    assert backlog.permits("q", MOST_PODS_OF_A_GANG, MOST_PODS_OF_A_GANG)
+    assert not backlog.permits("q", MOST_PODS_OF_A_GANG + 1, MOST_PODS_OF_A_GANG + 1)
+    assert backlog.permits("q", MOST_PODS_OF_A_JOB, 1)
+    assert not backlog.permits("q", MOST_PODS_OF_A_JOB + 1, 1)
     backlog.update(group("large", pods=MOST_PODS_OF_A_QUEUE - 5))
-    assert backlog.permits("q", 5)
-    assert not backlog.permits("q", 6)
-    assert backlog.permits("other", 6)
+    assert backlog.permits("q", 5, 5)
+    assert not backlog.permits("q", 6, 6)
+    assert backlog.permits("other", 6, 6)
     backlog.update(group("large", "Inqueue", pods=MOST_PODS_OF_A_QUEUE - 5))
-    assert backlog.permits("q", 6)
+    assert backlog.permits("q", 6, 6)
 
 
 def test_a_queue_that_has_rejected_a_job_permits_none_until_that_is_admitted_or_deleted() -> None:
@@ -115,17 +122,17 @@ def test_a_queue_that_has_rejected_a_job_permits_none_until_that_is_admitted_or_
     for end in ("admitted", "deleted"):
         backlog.update(group("a", "Pending", unschedulable=True))
         backlog.update(group("b"))
-        assert not backlog.permits("q", 1)
+        assert not backlog.permits("q", 1, 1)
         if end == "admitted":
             backlog.update(group("a", "Running"))
         else:
             backlog.remove(group("a"))
-        assert backlog.permits("q", 1)
+        assert backlog.permits("q", 1, 1)
 
 
 def test_a_pod_group_that_moves_counts_in_its_new_queue_only() -> None:
     backlog = AdmissionBacklog()
     backlog.update(group("a", "Pending", unschedulable=True))
     backlog.update(group("a", "Pending", queue="r", unschedulable=True))
-    assert backlog.permits("q", 1)
-    assert not backlog.permits("r", 1)
+    assert backlog.permits("q", 1, 1)
+    assert not backlog.permits("r", 1, 1)

@@ -83,7 +83,7 @@ async def writes_until_bound(jobs: int, pods: int) -> Counter[RequestKey]:
     return Counter({key: count for key, count in counts.items() if key.verb not in {"GET", WATCH}})
 
 
-@pytest.mark.parametrize(("jobs", "pods", "more"), [(1, 200, ADMISSION), (10, 20, 10 * ADMISSION), (20, 1, [])])
+@pytest.mark.parametrize(("jobs", "pods", "more"), [(1, 200, ADMISSION), (10, 20, []), (20, 1, [])])
 async def test_a_pod_costs_two_writes_and_a_job_a_few(jobs: int, pods: int, more: list[RequestKey]) -> None:
     writes = await writes_until_bound(jobs, pods)
     assert writes.pop(RequestKey("POST", "pods")) == jobs * pods

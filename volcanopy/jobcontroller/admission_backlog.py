@@ -9,8 +9,11 @@ from collections import Counter
 from volcanopy.api.core import PodGroup
 from volcanopy.jobcontroller.status import ADMITTED
 
-MOST_PODS_OF_A_JOB = 8
-"""Pods of a job that are created together with its PodGroup. Larger jobs wait for the admission of others beside them."""
+MOST_PODS_OF_A_GANG, MOST_PODS_OF_A_JOB = 32, 8
+"""Pods of a job that are created together with its PodGroup, of a gang and of one that can start with fewer pods.
+
+An elastic job whose pods exist may start all of them before the jobs that come after it, however few it needs.
+"""
 MOST_PODS_OF_A_QUEUE = 1_000
 """Pods that PodGroups of a queue need which are not admitted. Beyond that, the pods of further jobs wait for the admission."""
 
@@ -49,7 +52,10 @@ class AdmissionBacklog:
         if not self._pods[queue]:
             del self._pods[queue], self._rejected[queue]
 
-    def permits(self, queue: str, pods: int) -> bool:
-        """Whether so many pods of a job may be created before its admission: no job of the queue was rejected, and few wait."""
-        most = min(MOST_PODS_OF_A_JOB, MOST_PODS_OF_A_QUEUE - self._pods[queue])
+    def permits(self, queue: str, pods: int, least: int) -> bool:
+        """Whether the pods of a job, which needs ``least`` of them, may be created before its admission.
+
+        They may if no job of the queue was rejected and few pods wait.
+        """
+        most = min(MOST_PODS_OF_A_GANG if least == pods else MOST_PODS_OF_A_JOB, MOST_PODS_OF_A_QUEUE - self._pods[queue])
         return pods <= most and not self._rejected[queue]

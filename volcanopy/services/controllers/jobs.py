@@ -218,7 +218,7 @@ class JobController(Worker):
             learnt=self.run_times.estimate(manifest),
             learnt_of_others=self.run_times.of_others(manifest),
             learnt_by_alternative=self.run_times.of_alternatives(manifest),
-            pods_before_admission=self.cache.backlog.permits(job.spec.queue, job.spec.replicas),
+            pods_before_admission=self.cache.backlog.permits(job.spec.queue, job.spec.replicas, job.spec.needed),
         )
         planned = partial(reconcile, job, observed, self.now(), self._plugins)
         # On a thread the plan of a large job does not delay the others for as long as it takes.
