@@ -7,6 +7,7 @@ the job was created.
 """
 
 import asyncio
+import itertools
 import shutil
 import statistics
 import sys
@@ -33,11 +34,13 @@ from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import PODS
 
 NAMESPACE, VOLCANO_NAMESPACE = "gangs", "volcano-system"
-SIZES, ROUNDS, LONGEST = (4, 16, 48), 5, 300.0
+SIZES, ROUNDS, LONGEST = (4, 16, 48), 3, 300.0
 RUN = "5"
 """Seconds that a pod runs."""
 STEPS = ("created", "bound", "started", "completed")
 TAG = "measured"
+NUMBERS = itertools.count(1)
+"""The numbers of the gangs."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,11 @@ async def followed(
 
 
 async def measure(client: Client, system: System, pods: int) -> dict[str, float]:
-    """Submit a gang, and return the times of its steps; it is deleted with its pods."""
+    """Submit a gang, and return the times of its steps; it is deleted with its pods.
+
+    Each has a name of its own: Volcano's controllers may miss the pods of a job whose name another one had.
+    """
+    name = f"gang-{next(NUMBERS)}"
     times, changed = Times(pods, time.monotonic()), asyncio.Event()
     jobs, group = Reflector(client, system.kind, NAMESPACE), Reflector(client, PODS, NAMESPACE)
 
@@ -131,9 +138,9 @@ async def measure(client: Client, system: System, pods: int) -> dict[str, float]
         asyncio.timeout(LONGEST),
     ):
         times.begin = time.monotonic()
-        await client.create(system.kind, NAMESPACE, system.job("gang", pods))
+        await client.create(system.kind, NAMESPACE, system.job(name, pods))
         await until(lambda: "completed" in times.reached)
-        await client.delete(system.kind, NAMESPACE, "gang")
+        await client.delete(system.kind, NAMESPACE, name)
         await until(lambda: not group.objects and not jobs.objects)
     return times.reached
 

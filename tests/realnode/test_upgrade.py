@@ -1,24 +1,67 @@
 """An upgrade and a rollback of the chart while jobs run and are submitted."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from threading import Event
+
 import pytest
 
 from hack.realnode import product
-from tests.realnode.cluster_client import SERVE, ClusterClient, job, shell, task
+from tests.realnode.cluster_client import ENDED, JOBS, SERVE, ClusterClient, job, shell, task
+
+PAUSE = 0.5
+"""Seconds between two submissions."""
+
+
+@contextmanager
+def submissions(client: ClusterClient) -> Iterator[None]:
+    """Submit jobs one after the other, of which each must be accepted, until the end of the context."""
+    ended = Event()
+
+    def submit() -> None:
+        for number in count():
+            client.submit(job(f"during-{number}", task("t", 1, shell("true"))))
+            if ended.wait(PAUSE):
+                return
+
+    with ThreadPoolExecutor(1) as pool:
+        submitter = pool.submit(submit)
+        try:
+            yield
+        finally:
+            ended.set()
+        submitter.result()
+
+
+def ended_jobs(client: ClusterClient) -> dict[str, str]:
+    """Return the phases of the submitted jobs when all have ended."""
+    phases: dict[str, str] = {}
+
+    def all_ended() -> bool:
+        for item in client.items(JOBS):
+            phases[item["metadata"]["name"]] = item.get("status", {}).get("state", {}).get("phase", "")
+        phases.pop("long")
+        return set(phases.values()) <= set(ENDED)
+
+    client.until(all_ended)
+    return phases
 
 
 @pytest.mark.slow("every part of the product is replaced twice")
-def test_jobs_go_on_during_an_upgrade_and_a_rollback(client: ClusterClient) -> None:
+def test_jobs_are_accepted_and_go_on_during_an_upgrade_and_a_rollback(client: ClusterClient) -> None:
     client.submit(job("long", task("t", 2, shell(SERVE))))
     client.until(lambda: client.phase("long") == "Running")
     before = client.running("long")
-    try:
-        product.deploy(client.cluster, "scheduler.verbose=true", "controller.verbose=true", "admission.verbose=true")
-        client.submit(job("upgraded", task("t", 2, shell("true"))))
-        client.ends("upgraded", "Completed")
-    finally:
-        product.run_helm(client.cluster, "rollback", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
-    client.submit(job("rolled-back", task("t", 2, shell("true"))))
-    client.ends("rolled-back", "Completed")
+    with submissions(client):
+        try:
+            product.deploy(
+                client.cluster, "scheduler.verbose=true", "controller.verbose=true", "admission.verbose=true"
+            )
+        finally:
+            product.run_helm(client.cluster, "rollback", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
+    assert set(ended_jobs(client).values()) == {"Completed"}
     assert client.running("long") == before
 
 
