@@ -17,12 +17,15 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import EVICTABLE, HOLDING, ON_NODE, Status
+from volcanopy.scheduler.model.task_status import COUNT, EVICTABLE, HOLDING, ON_NODE, Status
 
 _ON_NODE: list[bool] = ON_NODE.tolist()
 _CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
 _CLAIMS = np.array(_CLAIMING)
+_EVICTABLE = np.tile(EVICTABLE, (COUNT, 1))
+_EVICTABLE[Status.PENDING, Status.BINDING] = True
+"""Which tasks may be victims, by the status in the snapshot and the status now: a task that this session binds may."""
 _ALL = slice(None)
 _FEW = 256
 """Up to so many rows are united as a set: that is quicker than to sort arrays."""
@@ -158,8 +161,7 @@ class Ledger(LedgerColumns):
 
     def evictable(self, tasks: Rows | slice = _ALL) -> Mask:
         """(M,): which of these tasks may be victims: those that run or are bound, and those that this session binds."""
-        status = self.status[tasks]
-        mask: Mask = EVICTABLE[status] | ((status == Status.BINDING) & self.is_new(tasks))
+        mask: Mask = _EVICTABLE[self.snapshot.tasks.status[tasks], self.status[tasks]]
         return mask
 
     def single(self, row: int) -> Rows:

@@ -242,13 +242,15 @@ def _search_by_first_node(
     Where the last one must not be near the first, other nodes for the first do not help.
     """
     first, last, mark = TaskView(session.ledger, order[0]), TaskView(session.ledger, order[-1]), statement.checkpoint()
-    candidates, is_near = session.placement.feasible_nodes(first), True
     if session.quotas.allocatable(queue, first, 1) is not None:
         return False
-    while is_near and candidates.any() and state.trials > 0:
+    candidates = session.placement.feasible_nodes(first)
+    for node in list(_tightest(session, first)):
+        if not candidates[node]:
+            continue
+        if state.trials <= 0:
+            break
         state.trials -= len(order)
-        node = next(node for node in _tightest(session, first) if candidates[node])
-        candidates[node] = False
         if _is_free(session, first, node):
             statement.allocate(first.row, node)
             candidates &= ~session.placement.feasible_nodes(last)
@@ -256,6 +258,8 @@ def _search_by_first_node(
             if is_near and all(_place_as_usual(session, queue, row, statement) for row in order[1:]):
                 return True
             statement.rollback(mark)
+            if not is_near:
+                break
     return False
 
 
