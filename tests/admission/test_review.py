@@ -257,3 +257,15 @@ def test_an_invalid_review_gets_a_response(request: Any) -> None:
 def test_a_malformed_request_gets_a_response(kind: Any, operation: Any, found: Any) -> None:
     request = {"kind": {"group": "batch.volcanopy.io", "kind": kind}, "operation": operation, "object": found}
     assert isinstance(review({"request": request}, CONTEXT)["response"]["allowed"], bool)
+
+
+@pytest.mark.parametrize(("operations", "removed"), [(["Update"], True), (["Update", "Apply"], False), ([], False)])
+def test_a_new_job_has_no_managers_of_fields_unless_it_was_applied_by_the_server(
+    operations: list[str], removed: bool
+) -> None:
+    manifest = job()
+    manifest["metadata"]["managedFields"] = [{"manager": "kubectl", "operation": each} for each in operations]
+    removal = {"op": "remove", "path": "/metadata/managedFields"}
+    for operation in ("CREATE", "UPDATE"):
+        patch = json.loads(base64.b64decode(ask(manifest, operation).get("patch", "W10=")))
+        assert (removal in patch) is (removed and operation == "CREATE")

@@ -92,7 +92,21 @@ def _mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
     if change is None or request.object is None or any(True for _ in size_problems(request.object)):
         return request, []
     after = change(request, context)
-    return request.with_object(after), patch_between(request.written or {}, request.in_its_api(after))
+    patch = patch_between(request.written or {}, request.in_its_api(after))
+    if request.kind == names.JOB_KIND and request.operation == "CREATE":
+        patch += _without_managers(request.object)
+    return request.with_object(after), patch
+
+
+def _without_managers(manifest: Json | None) -> list[Json]:
+    """Return the patch that removes the managers of a new object's fields, unless server-side apply created it.
+
+    Of an object without them the API server records none at later updates, which is 40 percent of what a status costs it.
+    Server-side apply compares its fields with those of other managers.
+    """
+    managers = at(manifest, "metadata", "managedFields")
+    is_unused = isinstance(managers, list) and managers and all(at(each, "operation") == "Update" for each in managers)
+    return [{"op": "remove", "path": "/metadata/managedFields"}] if is_unused else []
 
 
 def _findings(request: Request, context: Context) -> Iterator[Problem]:

@@ -57,5 +57,7 @@ class AdmissionBacklog:
 
         They may if no job of the queue was rejected and few pods wait.
         """
-        most = min(MOST_PODS_OF_A_GANG if least == pods else MOST_PODS_OF_A_JOB, MOST_PODS_OF_A_QUEUE - self._pods[queue])
+        most = min(
+            MOST_PODS_OF_A_GANG if least == pods else MOST_PODS_OF_A_JOB, MOST_PODS_OF_A_QUEUE - self._pods[queue]
+        )
         return pods <= most and not self._rejected[queue]
