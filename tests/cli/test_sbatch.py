@@ -1,5 +1,7 @@
 """Batch scripts of Slurm become jobs, with a line for each of their options."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,12 @@ import pytest
 import yaml
 
 from tests.cli.run_commands import Run, run_in_process
+from volcanopy import Job
+from volcanopy.cli.main import main
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.sbatch import read_script
+
+NUMBER = 12345678
 
 
 def script(tmp_path: Path, *lines: str) -> Path:
@@ -20,13 +26,14 @@ def script(tmp_path: Path, *lines: str) -> Path:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["--job-name=My_Run.2"], {"name": "my-run-2"}),
-        (["-n 4", "-c 2", "--mem=8G"], {"replicas": 4, "cpu": "2", "memory": "8Gi"}),
-        (
-            ["--nodes=2 --ntasks-per-node=4", "--mem 16G", "--gres=gpu:a100:4"],
-            {"replicas": 8, "memory": "4Gi", "gpus": 1},
-        ),
-        (["--ntasks=4", "--gpus=8"], {"gpus": 2}),
+        ([], {"name": "job-12345678", "replicas": 1}),
+        (["--job-name=My_Run.2"], {"name": "my-run-2-12345678"}),
+        (["-n 4", "-c 2", "--mem=8G"], {"replicas": 1, "cpu": "8", "memory": "8Gi"}),
+        (["-N 1 --ntasks-per-node=4", "--gres=gpu:a100:4"], {"replicas": 1, "cpu": "4", "gpus": 4}),
+        (["--ntasks=4", "--gpus-per-task=2", "--mem-per-gpu=1G"], {"gpus": 8, "memory": "8Gi"}),
+        (["--mem-per-cpu=1G", "-n 2", "-c 3"], {"cpu": "6", "memory": "6Gi"}),
+        (["--signal=B:USR1@120"], {"grace_seconds": 120}),
+        (["--container-image=python:3.12"], {"image": "python:3.12"}),
         (["--mem-per-cpu=500", "-c4"], {"memory": "2000Mi"}),
         (["-t 90"], {"deadline": "5400s"}),
         (["--time=1:30:00"], {"deadline": "5400s"}),
@@ -44,7 +51,7 @@ def script(tmp_path: Path, *lines: str) -> Path:
 def test_an_option_of_the_script_becomes_one_of_the_job(
     tmp_path: Path, lines: list[str], expected: dict[str, Any]
 ) -> None:
-    options = read_script(script(tmp_path, *lines), []).options
+    options = read_script(script(tmp_path, *lines), [], NUMBER).options
     assert {name: getattr(options, name) for name in expected} == expected
 
 
@@ -57,37 +64,72 @@ def test_an_option_of_the_script_becomes_one_of_the_job(
         ("--mem=0", "job.sh:2: --mem: '0' is no amount of memory: use 500M or 4G"),
         ("-n many", "job.sh:2: --ntasks: 'many' is no whole number of at least 1"),
         ("--reservation=x", "job.sh:2: --reservation: not supported: leave it out"),
-        ("--ntasks=3 --gpus=4", "job.sh:2: --gpus: 4 GPUs cannot be divided among 3 pods"),
+        (
+            "--nodes=2",
+            "job.sh:2: --nodes: the script starts nothing on 2 nodes: start its tasks by srun, or use 1 node",
+        ),
+        ("--signal=whenever@x", "job.sh:2: --signal: 'whenever@x' is no signal of sbatch: use B:USR1@60"),
         ("train", "job.sh:2: 'train' is no option of sbatch"),
         ("--ntasks", "job.sh:2: --ntasks needs a value"),
     ],
 )
 def test_what_a_job_cannot_have_is_one_sentence_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(CommandError) as caught:
-        read_script(script(tmp_path, line), [])
+        read_script(script(tmp_path, line), [], NUMBER)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["-n 4", "-c 2", "--mem=8G"], {"replicas": 4, "cpu": "2", "memory": "2Gi"}),
+        (
+            ["--nodes=2 --ntasks-per-node=4", "--mem 16G", "--gres=gpu:a100:4"],
+            {"replicas": 8, "memory": "4Gi", "gpus": 1},
+        ),
+        (["--ntasks=4", "--gpus=8"], {"gpus": 2}),
+        (["-n 2", "--gpus-per-task=2"], {"gpus": 2}),
+    ],
+)
+def test_with_srun_each_task_is_a_pod(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
+    path = script(tmp_path, *lines)
+    path.write_text(path.read_text() + "srun ./program\n")
+    options = read_script(path, [], NUMBER).options
+    assert {name: getattr(options, name) for name in expected} == expected
+    path.write_text(path.read_text().replace("-n 4", "-n 3").replace("--ntasks=4", "--ntasks=3"))
+    if "--gpus=8" in lines:
+        with pytest.raises(CommandError, match=r"job.sh:3: --gpus: 8 GPUs cannot be divided among 3 pods"):
+            read_script(path, [], NUMBER)
 
 
 def test_options_after_the_first_command_are_comments(tmp_path: Path) -> None:
     path = script(tmp_path, "-n 2")
     path.write_text(path.read_text() + "#SBATCH -n 9\n")
-    assert read_script(path, []).options.replicas == 2
+    assert read_script(path, [], NUMBER).options.cpu == "2"
 
 
 def test_the_command_prints_what_the_options_became_and_the_manifest(tmp_path: Path) -> None:
-    path = script(tmp_path, "--job-name=train", "-n 2", "--output=log.txt")
-    path.write_text(path.read_text() + "srun python train.py\n")
-    ended = run_in_process("sbatch", path, "--image", "busybox", "--dry-run=client", "-o", "yaml")
+    path = script(tmp_path, "--job-name=train", "-n 2", "--output=log.txt", "--mem=2G")
+    path.write_text(path.read_text() + "srun python train.py\nscontrol show job\n#SBATCH --mem=9G\n")
+    ended = run_in_process(
+        "sbatch", path, "--image", "busybox", "--options", "--mem=4G", "--dry-run=client", "-o", "yaml"
+    )
     assert ended.status == 0, ended.err
-    assert ended.err.splitlines() == [
-        "--job-name=train  --name train",
-        "--ntasks=2        --replicas 2",
+    *lines, name = ended.err.splitlines()
+    assert lines == [
+        "--job-name=train  --name train-NUMBER",
+        "--ntasks=2        --replicas 2, --cpu 1",
         "--output=log.txt  no effect: `volcanopy job logs` prints the output",
-        "line 6: srun: a pod has none: each of the 2 pods runs the whole script, leave srun out",
+        "--mem=2G          set again below",
+        "--mem=4G          --memory 2Gi",
+        "line 7: srun: each of the 2 pods runs the whole script and its command once; options of srun have no effect",
+        "line 8: scontrol: a pod has no such program",
+        "line 9: #SBATCH --mem=9G: after the first command it is a comment, as for sbatch",
     ]
-    spec = yaml.safe_load(ended.out)["spec"]
-    assert spec["tasks"][0]["replicas"] == 2
-    assert spec["plugins"] == {"env": []}
+    body = yaml.safe_load(ended.out)
+    assert name == f'job "{body["metadata"]["name"]}"'
+    assert body["spec"]["tasks"][0]["replicas"] == 2
+    assert body["spec"]["plugins"] == {"env": []}
 
 
 def test_a_script_runs_with_its_array_index_on_process_nodes(processes: Path, tmp_path: Path) -> None:
@@ -96,6 +138,66 @@ def test_a_script_runs_with_its_array_index_on_process_nodes(processes: Path, tm
     ended = run_in_process("sbatch", path, "data", kubeconfig=processes)
     assert ended.status == 0, ended.err
     assert {"index 3 of data", "index 4 of data"} <= {line.rpartition("] ")[2] for line in ended.lines}
+
+
+def logs(processes: Path, path: Path, *words: str) -> list[str]:
+    """Submit a script, wait for it, and return the sorted lines of its pods."""
+    ended = run_in_process("sbatch", path, "--options", "--wait", *words, kubeconfig=processes)
+    assert ended.status == 0, ended.err
+    assert ended.lines[0].startswith("Submitted batch job ")
+    return sorted(line.rpartition("] ")[2] for line in ended.lines[1:])
+
+
+def test_srun_runs_its_command_once_in_each_pod(processes: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, "-N 2 --ntasks-per-node=1")
+    path.write_text(f'{path.read_text()}srun -n 2 --mpi=pmix -u --exclusive sh -c "echo \\$0 \\$SLURM_NODEID" task\n')
+    assert logs(processes, path) == ["rank 0", "rank 1", "task 0", "task 1"]
+
+
+def test_a_script_without_srun_runs_once_with_all_cpus(processes: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, "-n 2", f"--chdir={tmp_path}")
+    path.write_text(path.read_text() + 'echo "$SLURM_NTASKS $SLURM_CPUS_ON_NODE $PWD"\n')
+    assert logs(processes, path) == [f"2 2 {tmp_path}", "rank 0"]
+
+
+def test_the_signal_of_a_script_comes_before_its_pod_is_killed(tmp_path: Path) -> None:
+    path = script(tmp_path, "--signal=B:USR1@60")
+    path.write_text(path.read_text() + "trap 'echo saved; exit 7' USR1\necho ready\nwhile :; do sleep 0.01; done\n")
+    command = [word.replace("$$", "$") for word in read_script(path, [], NUMBER).options.arguments or ()]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "VC_TASK_INDEX": "0"}
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        process.terminate()
+        lines += process.stdout
+    assert lines == ["rank 0\n", "ready\n", "saved\n"]
+    assert process.returncode == 7
+
+
+def test_links_to_volcanopy_are_the_programs_of_slurm(
+    processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(processes))
+
+    def program(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", [str(tmp_path / words[0]), *words[1:]])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    path = script(tmp_path)
+    path.write_text(path.read_text() + "sleep 1000\n")
+    number = program("sbatch", "--parsable", "-J", "Of_Slurm", str(path)).strip()
+    job = Job.attach(f"of-slurm-{number}", kubeconfig=processes)
+    job.wait("running", timeout=120)
+    assert f"{number} R default\n" in program("squeue", "--noheader", "-o", "%i %t %P", "-u", "nobody", "-t", "all")
+    assert program("squeue", "-j", number).split()[:3] == ["JOBID", "PARTITION", "NAME"]
+    program("scancel", number)
+    job.wait("finished", timeout=120)
+    assert program("squeue", "-h", "-o", "%i %T", "-j", number) == f"{number} CANCELLED\n"
+    assert number not in program("squeue")
 
 
 def test_a_script_that_does_not_exist_is_named(volcanopy: Run) -> None:

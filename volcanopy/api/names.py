@@ -42,6 +42,8 @@ JOB_NAMESPACE = "volcanopy.io/job-namespace"
 PARTITION_ID = "volcanopy.io/partition-id"
 EXECUTOR = "volcanopy.io/executor"
 """Label of jobs that call functions, and of their pods: the executor that submitted them."""
+SLURM_ID = "volcanopy.io/slurm-id"
+"""Label of jobs of Slurm's batch scripts, and of their pods: the number by which Slurm's programs name the job."""
 
 DRY_RUN = "volcanopy.io/dry-run"
 """Label of pods that admission creates in dry-run mode."""

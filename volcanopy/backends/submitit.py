@@ -17,30 +17,12 @@ from submitit.core import core, job_environment
 
 from volcanopy.client.functions.pod_program import REQUEUE
 from volcanopy.client.functions.storage import Storage, mount
+from volcanopy.client.jobs.program import literal, with_signal
+from volcanopy.client.jobs.slurm import STATES
 from volcanopy.client.sdk.connected import JobError
 from volcanopy.client.sdk.job import Job
 
-_STATES = {
-    "Pending": "PENDING",
-    "Running": "RUNNING",
-    "Restarting": "REQUEUED",
-    "Aborting": "PREEMPTED",
-    "Aborted": "PREEMPTED",
-    "Suspended": "PREEMPTED",
-    "Completing": "COMPLETING",
-    "Completed": "COMPLETED",
-    "Terminating": "COMPLETING",
-    "Terminated": "CANCELLED",
-    "Failed": "FAILED",
-}
-"""Slurm's states, which submitit compares, by phases of jobs."""
-_PROGRAM = """{python} -u -m submitit.core._submit {folder} >{folder}/{job}_"$VC_TASK_INDEX"_log.out \
-2>{folder}/{job}_"$VC_TASK_INDEX"_log.err &
-trap "kill -USR2 $!" TERM
-wait $!
-while kill -0 $! 2>/dev/null; do wait $!; done
-wait $!"""
-"""Before it is killed a pod gets SIGTERM; submitit checkpoints at SIGUSR2."""
+_PROGRAM = "{python} -u -m submitit.core._submit {folder} >{out}_log.out 2>{out}_log.err"
 _PARAMETERS = frozenset(
     {"name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node", "tasks_per_node", "queue"}
 )
@@ -55,7 +37,7 @@ class VolcanopyInfoWatcher(core.InfoWatcher):
         if open_jobs:
             self._num_calls += 1
             phases = {job.name: job.last_phase for job in Job.list()}
-            self._info_dict.update({name: {"State": _STATES[phases[name]]} for name in open_jobs & phases.keys()})
+            self._info_dict.update({name: {"State": STATES[phases[name]]} for name in open_jobs & phases.keys()})
         self._last_status_check = time.time()
         self._finished |= {name for name in open_jobs if self.is_done(name, mode="cache")}
 
@@ -157,9 +139,10 @@ class VolcanopyExecutor(core.PicklingExecutor):
             "SUBMITIT_VOLCANOPY_TASKS": str(self._num_tasks()),
             "SUBMITIT_VOLCANOPY_NODES": str(get("nodes", 1)),
         }
-        program = _PROGRAM.format(python=shlex.quote(self._python), folder=shlex.quote(folder), job=name)
+        files = f'{shlex.quote(f"{folder}/{name}_")}"$VC_TASK_INDEX"'
+        command = _PROGRAM.format(python=shlex.quote(self._python), folder=shlex.quote(folder), out=files)
         job = Job(
-            ["sh", "-c", program.replace("$", "$$")],
+            ["sh", "-c", literal(with_signal(command, "kill -USR2 $!"))],  # at which submitit checkpoints
             name=name,
             image=self._image,
             here=not self._image,

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from volcanopy.cli import standard_output
+from volcanopy.cli import slurm, standard_output
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, ClusterOptions, Document
 from volcanopy.cli.local_cluster.options import SchedulerFile
@@ -51,6 +51,7 @@ MODULES = {
     "chaos": "volcanopy.lab.commands.chaos",
     "simulate": "volcanopy.lab.commands.simulate",
     "sbatch": "volcanopy.cli.commands.sbatch",
+    "squeue": "volcanopy.cli.commands.slurm",
     "top": "volcanopy.cli.commands.top",
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
@@ -357,7 +358,9 @@ def main() -> None:
 def _called(called: str, program: str) -> int:
     """Run the command of the arguments and return its exit status; ``called`` is the name of the executable."""
     arguments = sys.argv[1:]
-    if (ours := translated(called, arguments)) is not None:
+    if called in slurm.PROGRAMS:
+        arguments = slurm.PROGRAMS[called](arguments)
+    elif (ours := translated(called, arguments)) is not None:
         theirs = shlex.join([*([called] if called in PROGRAMS else ["vcctl"]), *arguments])
         print(f"{program}: `{theirs}` is now `{shlex.join([program, *ours])}`", file=sys.stderr)
         arguments = ours

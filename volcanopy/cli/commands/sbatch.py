@@ -1,5 +1,7 @@
 """``volcanopy sbatch``: submit a batch script of Slurm."""
 
+import secrets
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +36,10 @@ async def sbatch(
         ),
     ] = "",
     queue: Annotated[str, typer.Option(metavar="QUEUE", help="Queue, instead of --partition.")] = "",
+    options: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Options of sbatch, instead of those of the script: -n 4 --mem=8G."),
+    ] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print the logs until the job has finished.")] = False,
 ) -> None:
     """Submit a batch script of Slurm.
@@ -41,14 +47,21 @@ async def sbatch(
     Options of sbatch in the script are those of a job: see docs/from-sbatch.md. One that a job cannot have is an error.
     """
     from volcanopy.cli.jobs.run import run
+    from volcanopy.client.errors import CommandError
     from volcanopy.client.jobs.sbatch import read_script
     from volcanopy.kube.client.printable import printable
 
-    read = read_script(script, arguments or [])
+    try:
+        given = shlex.split(options)
+    except ValueError as error:
+        raise CommandError(f"--options: {error}", 2) from None
+    identifier = 10_000_000 + secrets.randbelow(90_000_000)
+    read = read_script(script, arguments or [], identifier, given)
     width = max((len(directive.option) for directive in read.directives), default=0)
     for directive in read.directives:
         typer.echo(printable(f"{directive.option:{width}}  {directive.result}"), err=True)
     for note in read.notes:
         typer.echo(printable(note), err=True)
-    options = replace(read.options, image=image, here=not image, follow=follow or read.follow)
-    await run(cluster, place, write, replace(options, queue=queue) if queue else options)
+    job = replace(read.options, queue=queue or read.options.queue, image=image or read.options.image)
+    job = replace(job, here=not job.image, follow=follow or read.follow)
+    await run(cluster, place, write, job, str(identifier) if read.parsable else f"Submitted batch job {identifier}")

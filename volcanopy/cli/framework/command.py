@@ -46,6 +46,7 @@ def command(
     noun: Noun = Noun(),
     bundles: Mapping[str, type[Any]] | None = None,
     text: str = "",
+    hidden: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as the command ``name`` of an application; the function itself stays unchanged.
 
@@ -57,7 +58,7 @@ def command(
         epilog = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in examples) if examples else None
         flat = _flat(function, noun, bundles or {})
         flat.__doc__ = text or function.__doc__
-        app.command(name, epilog=epilog, context_settings=SETTINGS)(flat)
+        app.command(name, epilog=epilog, context_settings=SETTINGS, hidden=hidden)(flat)
         return function
 
     return register

@@ -18,8 +18,13 @@ from volcanopy.kube.client.raw_kinds import JOBS
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-async def run(cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, options: JobOptions) -> None:
-    """Create the job; with ``--follow``, print its logs until it has finished."""
+async def run(
+    cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, options: JobOptions, submitted: str = ""
+) -> None:
+    """Create the job; with ``--follow``, print its logs until it has finished.
+
+    ``submitted`` is the line to print for a created job instead of the usual one.
+    """
     if options.name and not _NAME.fullmatch(options.name):
         raise CommandError(
             f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
@@ -31,7 +36,11 @@ async def run(cluster: ClusterOptions, place: NamespaceOption, write: WriteOptio
         changes.report(JOBS, body, "created")
         return
     async with cluster.client() as client:
-        created = await changes.create(client, JOBS, place.of(client), body)
+        if submitted and write.output is None and not changes.dry_run:
+            created = await client.create(JOBS, place.of(client), body, options=changes.options)
+            print(submitted, flush=True)
+        else:
+            created = await changes.create(client, JOBS, place.of(client), body)
     if changes.dry_run:
         return
     key = key_of(created)

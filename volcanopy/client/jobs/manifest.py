@@ -46,8 +46,12 @@ def manifest(options: JobOptions) -> Json:
         container["resources"] = resources
     restart = options.restart or (RestartOption.OnFailure if array else RestartOption.Never)
     pod: Json = {"restartPolicy": restart.value, "containers": [container]}
+    if options.grace_seconds is not None:
+        pod["terminationGracePeriodSeconds"] = options.grace_seconds
     if options.here:
-        program.run_here(container, pod)
+        program.run_here(container, pod, options.directory)
+    elif options.directory:
+        container["workingDir"] = options.directory
     template: Json = {"spec": pod}
     marks = {"labels": pairs("--label", options.label), "annotations": pairs("--annotation", options.annotation)}
     marks = {key: values for key, values in marks.items() if values}
@@ -112,7 +116,7 @@ def _command(options: JobOptions) -> list[str]:
     """Return the command of the container; empty for that of the image."""
     arguments = list(options.arguments or ())
     if options.script is not None:
-        return program.script(options.script, arguments)
+        return program.script(program.text_of(options.script, "--script: "), arguments)
     return arguments or (["sh"] if options.interactive else [])
 
 

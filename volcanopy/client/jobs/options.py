@@ -20,6 +20,7 @@ class JobOptions:
     script: Path | None = None
     array: str = ""
     here: bool = False
+    directory: str = ""
     cpu: str = "1"
     memory: str = "100Mi"
     cpu_limit: str | None = None
@@ -37,6 +38,7 @@ class JobOptions:
     max_retry: int | None = None
     ttl: str | None = None
     deadline: str | None = None
+    grace_seconds: int | None = None
     estimate: str = ""
     follow: bool = False
     interactive: bool = False

@@ -11,8 +11,14 @@ from volcanopy.kube.client.kinds import Json
 
 MAXIMUM_SCRIPT = 96 * 1024
 """Bytes of a script: Linux limits the length of one argument of a program."""
-_LAUNCH = 'f=$(mktemp) && printf %s "$0" > "$f" && chmod 700 "$f" && exec "$f" "$@"'
+_LAUNCH = 'f=$(mktemp) && printf %s "$0" > "$f" && chmod 700 "$f" && '
 """Writes the script to a file, so that its first line names the program that runs it."""
+_RUN = '"$f" "$@"'
+_WITH_SIGNAL = """{{ {command} & }}
+trap '{signal}' TERM
+wait $!; status=$?
+while kill -0 $! 2>/dev/null; do wait $!; status=$?; done
+exit $status"""
 _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 _NOT_PASSED = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "KUBECONFIG"})
 
@@ -42,20 +48,30 @@ def array(text: str) -> Array:
     return result
 
 
-def script(path: Path, arguments: list[str], before: str = "") -> list[str]:
-    """Return the command that runs the text of a file; without a line ``#!`` it is a shell script. Raises CommandError.
+def script(text: str, arguments: list[str], before: str = "", signal: str = "") -> list[str]:
+    """Return the command that runs a script; without a line ``#!`` it is one of the shell. Raises CommandError.
 
-    ``before`` are commands of the shell that run first, such as ``export``.
+    ``before`` are commands of the shell that run first, such as ``export``; ``signal`` is one for SIGTERM, as in ``with_signal``.
     """
+    if len(text.encode()) > MAXIMUM_SCRIPT:
+        raise CommandError(f"--script: longer than {MAXIMUM_SCRIPT // 1024} KiB: put it into the image", 2)
+    text = text if text.startswith("#!") else f"#!/bin/sh\n{text}"
+    launch = with_signal(_RUN, signal) if signal else f"exec {_RUN}"
+    return ["sh", "-c", literal(before + _LAUNCH + launch), *map(literal, (text, *arguments))]
+
+
+def with_signal(command: str, signal: str) -> str:
+    """Return commands of the shell that run one, and another for SIGTERM, in which ``$!`` is the process of the first."""
+    return _WITH_SIGNAL.format(command=command, signal=signal)
+
+
+def text_of(path: Path, option: str = "") -> str:
+    """Return the text of a script; the option begins the message. Raises CommandError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise CommandError(f"--script: cannot read {path}: {reason}", 2) from None
-    if len(text.encode()) > MAXIMUM_SCRIPT:
-        raise CommandError(f"--script: {path} is longer than {MAXIMUM_SCRIPT // 1024} KiB: put it into the image", 2)
-    text = text if text.startswith("#!") else f"#!/bin/sh\n{text}"
-    return ["sh", "-c", literal(before + _LAUNCH), *map(literal, (text, *arguments))]
+        raise CommandError(f"{option}cannot read {path}: {reason}", 2) from None
 
 
 def literal(text: str) -> str:
@@ -63,9 +79,9 @@ def literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def run_here(container: Json, spec: Json) -> None:
-    """Make the pod run in this directory with this environment, on a node that runs processes of this machine."""
-    directory = os.getcwd()
+def run_here(container: Json, spec: Json, directory: str) -> None:
+    """Make the pod run in a directory of this machine with this environment, on a node that runs processes."""
+    directory = str(Path(directory).absolute())
     given = {variable["name"] for variable in container.get("env", ())}
     passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED | given}
     container["env"] = [
