@@ -246,9 +246,9 @@ async def test_the_report_of_a_simulation_fits_a_phone(scheme: str, tmp_path: Pa
     jobs = ml_mix(12, gpus=16, days=0.1)
     nodes = equal_nodes(2, {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": "8"})
     outcome = Simulator(with_default_queue([*nodes, *queues(ML_QUEUES)]), jobs, default(builtin())).run()
-    write_report(
-        tmp_path / "report.html", Comparison({"a-very-long-name-of-a-configuration": [outcome], "b": [outcome]}), "ml"
-    )
+    names = ("a-very-long-name-of-a-configuration", "b")
+    comparison = Comparison({name: [outcome] for name in names})
+    write_report(tmp_path / "report.html", comparison, "ml", {name: f"# of {name}\n" for name in names})
     async with browser(390, scheme) as tab:
         await tab.goto((tmp_path / "report.html").as_uri())
         assert await tab.evaluate("document.documentElement.scrollWidth") == 390

@@ -219,4 +219,4 @@ def simulate_command(
     if jobs is not None:
         job_files.write(jobs, outcomes)
     if report is not None:
-        write_report(report, comparison, workload)
+        write_report(report, comparison, workload, {task.options.configuration: task.config for task in tasks})

@@ -55,6 +55,12 @@ _OF_STARTED_JOBS = ("mean_wait", "mean_bounded_slowdown")
 _ONLY_IF_THERE = ("never_started", "gpu_utilisation", "gpu_allocation", "interruptions", "starved", "thrash")
 
 
+_NOT_COMPARED = frozenset({"jobs", "events_per_second"})
+_MORE_IS_BETTER = frozenset({"utilisation", "gpu_utilisation", "gpu_allocation"})
+_EQUAL = 0.01
+"""Part of a value up to which another one counts as equal."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The outcomes of each configuration over the seeds."""
@@ -98,6 +104,36 @@ class Comparison:
             result += [f"{where}{line}" for line in _by_reason("never started", waiting, "the file of --jobs")]
         return result
 
+    def summary(self) -> list[str]:
+        """Return one sentence for each configuration that is best at something, and one for what does not differ.
+
+        A difference counts if it is larger than a hundredth and than the confidence intervals of both means.
+        """
+        if len(self.outcomes) < 2:
+            return []
+        intervals = self.intervals
+        best: dict[str, list[str]] = {}
+        equal: list[str] = []
+        for name, (title, text) in MEASURES.items():
+            if name in _NOT_COMPARED:
+                continue
+            sign = -1 if name in _MORE_IS_BETTER else 1
+            ranked = sorted(intervals, key=lambda key: sign * intervals[key][name].mean)
+            first, second = (intervals[key][name] for key in ranked[:2])
+            words = title.removesuffix(", %")
+            words = words if words[:2].isupper() else words[0].lower() + words[1:]
+            unit = " %" if title.endswith(", %") else ""
+            if not _differs(first, second):
+                equal += [words] if name not in _ONLY_IF_THERE or first.mean or second.mean else []
+                continue
+            by = ""
+            if second.mean:
+                by = f", {abs(second.mean - first.mean) / abs(second.mean):.0%} {'less' if sign == 1 else 'more'}"
+            values = f"{text(first.mean)}{unit} instead of {text(second.mean)}{unit} of {ranked[1]}{by}"
+            best.setdefault(ranked[0], []).append(f"{words} ({values})")
+        lines = [f"{name} is best at {'; '.join(best[name])}." for name in self.outcomes if name in best]
+        return [*lines, f"No clear difference: {', '.join(equal)}."] if equal else lines
+
     def table(self) -> str:
         """Return the table of a terminal."""
         return plain_table(("MEASURE", *(name.upper() for name in self.outcomes)), self.rows())
@@ -128,6 +164,11 @@ class Comparison:
             for outcome, measures in zip(self.outcomes[name], runs, strict=True):
                 writer.writerow((name, outcome.seed, *(getattr(measures, field) for field in MEASURES)))
         return file.getvalue().rstrip("\n")
+
+
+def _differs(first: Interval, second: Interval) -> bool:
+    difference = abs(first.mean - second.mean)
+    return difference > first.half + second.half and difference > _EQUAL * max(abs(first.mean), abs(second.mean))
 
 
 def _by_reason(what: str, reasons: Mapping[str, str], source: str) -> list[str]:

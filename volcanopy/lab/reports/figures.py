@@ -26,12 +26,21 @@ def figures(firsts: Mapping[str, Outcome]) -> list[Json]:
     time), ``classes`` (bars by class), ``gantt``, or ``text``. ``colour`` is the place in the list of colours; times are
     seconds since the beginning.
     """
+    charts = [_runs(name, outcome) for name, outcome in firsts.items()]
+    begins, ends = ([chart[key] for chart in charts if key in chart] for key in ("begin", "end"))
+    for chart in charts:  # on one axis, so that they can be compared
+        chart |= {"begin": min(begins, default=0.0), "end": max(ends, default=0.0)}
+    end = max(outcome.end for outcome in firsts.values())
     return [
         *_over_time(firsts),
-        *(_shares(name, outcome) for name, outcome in firsts.items() if len(_queues(outcome)) > 1),
+        *(
+            _shares(name, outcome) | {"end": round(end, 1)}
+            for name, outcome in firsts.items()
+            if len(_queues(outcome)) > 1
+        ),
         *_classes(firsts),
         _evictions(firsts),
-        *(_runs(name, outcome) for name, outcome in firsts.items()),
+        *charts,
     ]
 
 
@@ -90,8 +99,7 @@ def _shares(name: str, outcome: Outcome) -> Json:
         "unit": " %",
         "top": 100,
         "wide": True,
-        "note": f"Part of the {_UNITS[outcome.main]} of the cluster, stacked. Dashed lines, each from 0: fair shares. "
-        "Vertical lines: evictions.",
+        "note": f"Part of the {_UNITS[outcome.main]} of the cluster, stacked; dashed lines, each from 0: fair shares.",
         "areas": {"times": [round(point.time, 1) for point in samples], "series": areas},
         "lines": lines,
         "marks": sorted({round(eviction.time, 1) for eviction in outcome.evictions}),

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -28,15 +28,15 @@ _DEFINITIONS = {
 }
 
 
-def write_report(path: Path, comparison: Comparison, workload: str) -> None:
-    """Write the report. Raises CommandError."""
+def write_report(path: Path, comparison: Comparison, workload: str, configurations: Mapping[str, str]) -> None:
+    """Write the report; ``configurations`` are those of the scheduler by name, in YAML. Raises CommandError."""
     try:
-        path.write_text(html(comparison, workload), encoding="utf-8")
+        path.write_text(html(comparison, workload, configurations), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"--report: cannot write {path}: {error.strerror}", 2) from None
 
 
-def html(comparison: Comparison, workload: str) -> str:
+def html(comparison: Comparison, workload: str, configurations: Mapping[str, str]) -> str:
     """Return the report; plots are of the first seed. The measures are readable without scripts."""
     firsts = {name: runs[0] for name, runs in comparison.outcomes.items()}
     count = max(len(runs) for runs in comparison.outcomes.values())
@@ -59,7 +59,7 @@ def html(comparison: Comparison, workload: str) -> str:
         f"<title>{title}</title><style>{style}</style></head><body>"
         f'<main><h1>{title}</h1><p class="dim">{len(some.jobs):,} jobs on {escape(size)}; {escape(seeds)}</p>'
         f'{_measures(comparison, count)}<noscript><p class="card">The plots need JavaScript.</p></noscript>'
-        f'<div class="grid halves" id="figures"></div>{_definitions()}</main>'
+        f'<div class="grid halves" id="figures"></div>{_configurations(configurations)}{_definitions()}</main>'
         f'<script type="application/json" id="data">{data}</script><script type="module">{script}</script></body></html>\n'
     )
 
@@ -86,10 +86,18 @@ def _measures(comparison: Comparison, seeds: int) -> str:
         + "</tr>"
         for title, *cells in comparison.rows(timed=False)
     )
+    result = "".join(f"<p>{escape(line)}</p>" for line in comparison.summary())
     note = '<p class="dim">Means over the seeds with 95 % confidence intervals.</p>' if seeds > 1 else ""
     return (
-        '<section class="card" aria-label="Measures"><h2>Measures</h2><div class="scroll"><table>'
+        f'<section class="card" aria-label="Measures"><h2>Measures</h2>{result}<div class="scroll"><table>'
         f'<thead><tr><th scope="col">Measure</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{note}</section>'
+    )
+
+
+def _configurations(texts: Mapping[str, str]) -> str:
+    return "".join(
+        f'<details class="card"><summary>Configuration {escape(name)}</summary><pre>{escape(text)}</pre></details>'
+        for name, text in texts.items()
     )
 
 

@@ -22,7 +22,7 @@ export function bars(counts, label, begin) {
 }
 
 // Stacked areas and lines over time, and marks as vertical lines. Areas are { times, series: [{ name, values, fill }] }, lines
-// { name, points: [[time, value]], stroke, dash }; a value that is null interrupts a line. `value` and `time` make texts; times
+// { name, points: [[time, value]], stroke, dash }; a value that is null interrupts a line. `end` is that of the axis. `value` and `time` make texts; times
 // of day are seconds since 1970. Dragging enlarges a period, a double click shows all; pointer and arrow keys read values.
 export function timeline(view, label, height = HEIGHT) {
   const element = h("div", { class: "plot", style: { height: `${height}px` }, role: "application", tabindex: 0, "aria-label": `${label}. Arrow keys read values.` });
@@ -99,7 +99,7 @@ function options(element, read, height) {
     series: [{}, ...series.map(({ fill }) => ({ fill, points, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
     bands: series.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })),
     cursor: { y: false, points, drag: { x: true, y: false } },
-    scales: { x: { time: element.view.time === clock }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
+    scales: { x: { time: element.view.time === clock, ...(element.view.end ? { range: whole(element) } : {}) }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
     axes: [
       { ...paint, grid: { show: false }, size: 24, space: 130, values: (plot, moments) => moments.map((moment) => element.view.time(moment, plot.scales.x.max - plot.scales.x.min)) },
       { ...paint, grid: { stroke: () => style("--line"), width: 1 }, splits: (plot) => [0, plot.scales.y.max / 2, plot.scales.y.max],
@@ -108,6 +108,9 @@ function options(element, read, height) {
     hooks: { setCursor: [read], draw: [(plot) => marks(plot, element.view.marks ?? [])] },
   };
 }
+
+// The range of a time axis that is as long as that of other charts; a period that was enlarged is shown as it is.
+const whole = (element) => (plot, first, last) => [first, last === plot.data[0].at(-1) ? Math.max(last, element.view.end) : last];
 
 function marks({ ctx, bbox, scales, valToPos }, moments) {
   ctx.fillStyle = style("--error");

@@ -22,11 +22,11 @@ function above(value) {
 }
 
 const KINDS = {
-  timeline({ title, lines = [], areas = { times: [], series: [] }, marks, unit, top }) {
+  timeline({ title, lines = [], areas = { times: [], series: [] }, marks, unit, top, end }) {
     const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
     const drawn = lines.map((line) => ({ ...line, stroke: distinct(line.colour), dash: line.dashed ? [6, 4] : [] }));
     const filled = { times: areas.times, series: areas.series.map((each) => ({ ...each, fill: distinct(each.colour) })) };
-    const view = { lines: drawn, areas: filled, marks, top: top || above(most), value: (value) => `${number(value)}${unit}`, time: elapsed };
+    const view = { lines: drawn, areas: filled, marks, end, top: top || above(most), value: (value) => `${number(value)}${unit}`, time: elapsed };
     const named = areas.series.length ? filled.series.map(({ name, fill }) => [name, fill]) : drawn.map(({ name, stroke, dashed }) => [name, stroke, dashed]);
     return [timeline(view, title), legend(marks?.length ? [...named, ["eviction", "var(--error)"]] : named)];
   },
