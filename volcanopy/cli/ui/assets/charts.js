@@ -3,6 +3,7 @@
 import { h, hideTip, say, showTip } from "./dom.js";
 
 const HEIGHT = 240;
+const ELAPSED = [1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000]; // round steps of times
 
 export function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -91,17 +92,17 @@ function reading(view, data, place) {
 // A line has an edge in the colour of the card, so that it is seen on areas of its own colour.
 function options(element, read, height) {
   const { series, lines } = parts(element.view);
-  const points = { show: false };
+  const points = { show: false }, paths = uPlot.paths.stepped({ align: 1 }); // an amount lasts until the next one
   const paint = { stroke: () => style("--dim"), font: "11px system-ui, sans-serif", ticks: { show: false } };
-  const edges = (line) => [[() => style("--card"), 4], [line.stroke, 2]].map(([stroke, width]) => ({ stroke, width, dash: line.dash ?? [], points }));
+  const edges = (line) => [[() => style("--card"), 4], [line.stroke, 2]].map(([stroke, width]) => ({ stroke, width, dash: line.dash ?? [], points, paths }));
   return {
     width: element.clientWidth, height, legend: { show: false }, padding: [8, 2, 0, 0],
-    series: [{}, ...series.map(({ fill }) => ({ fill, points, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
+    series: [{}, ...series.map(({ fill }) => ({ fill, points, paths, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
     bands: series.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })),
     cursor: { y: false, points, drag: { x: true, y: false } },
     scales: { x: { time: element.view.time === clock, ...(element.view.end ? { range: whole(element) } : {}) }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
     axes: [
-      { ...paint, grid: { show: false }, size: 24, space: 130, values: (plot, moments) => moments.map((moment) => element.view.time(moment, plot.scales.x.max - plot.scales.x.min)) },
+      { ...paint, grid: { show: false }, size: 24, space: 130, ...(element.view.time === clock ? {} : { incrs: ELAPSED }), values: (plot, moments) => moments.map((moment) => element.view.time(moment, plot.scales.x.max - plot.scales.x.min)) },
       { ...paint, grid: { stroke: () => style("--line"), width: 1 }, splits: (plot) => [0, plot.scales.y.max / 2, plot.scales.y.max],
         values: (_, amounts) => amounts.map(element.view.value), size: (_, texts) => 16 + 6.4 * Math.max(0, ...(texts ?? []).map((text) => text.length)) },
     ],
