@@ -1,12 +1,17 @@
 """``volcanopy top`` shows the cluster once in a pipe, and live in a terminal."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run_commands import COMMAND, Run, read_until, terminal, until
+from tests.cli.ui.api_server import connection, install, serving
 from tests.cli.ui.conftest import GANG
+from volcanopy.cli import top
+from volcanopy.cli.ui.cluster_view import ClusterView
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import JOBS
 
 
@@ -38,3 +43,27 @@ def test_a_terminal_is_redrawn_when_the_cluster_changes(gangs: Run, kubeconfig: 
         gangs("job", "submit", "-f", "-", stdin=GANG.format(name="later", pods=1, cpu=1))
         read_until(end, process, "test-top/later")
         gangs("job", "delete", "later")
+
+
+async def test_ages_grow_while_the_cluster_does_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture is drawn although nothing has happened since the one before."""
+    pictures: list[int] = []
+    drawn = asyncio.Event()
+
+    def picture(view: ClusterView, *_: object) -> str:
+        pictures.append(view.revision)
+        if pictures[-2:-1] == pictures[-1:]:
+            drawn.set()
+        return ""
+
+    monkeypatch.setattr(top, "picture", picture)
+    monkeypatch.setattr(top, "_AGES", 0.01)
+    monkeypatch.setattr(top, "_SECONDS", 0.01)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    async with serving() as server:
+        await install(server)
+        async with Client(connection(server)) as client:
+            showing = asyncio.create_task(top.show(client, None, "", once=False))
+            await asyncio.wait_for(drawn.wait(), 60)
+            showing.cancel()
+            await asyncio.wait((showing,))

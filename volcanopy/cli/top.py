@@ -6,6 +6,7 @@ It shows the documents of the web page.
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from rich.console import Console, Group, RenderableType
@@ -33,6 +34,8 @@ _PIPE = 1000
 """Characters of a line that is not cut, in a pipe."""
 _SECONDS = 1.0
 """Between two pictures."""
+_AGES = 5.0
+"""Seconds after which a picture without changes is drawn anew, because ages grow."""
 
 
 async def show(client: Client, namespace: str | None, resource: str, *, once: bool) -> None:
@@ -50,8 +53,11 @@ async def show(client: Client, namespace: str | None, resource: str, *, once: bo
             return
         with Live(console=console, auto_refresh=False, screen=True) as live:
             while True:
+                revision = view.revision
                 live.update(picture(view, resource, current_time(), console), refresh=True)
-                await asyncio.gather(view.change_after(view.revision), asyncio.sleep(_SECONDS))
+                await asyncio.sleep(_SECONDS)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(view.change_after(revision), _AGES)
     finally:
         running.cancel()
 

@@ -198,6 +198,20 @@ async def test_every_control_has_a_name_for_screen_readers(pipeline: Run, kubeco
             assert unnamed == [], name
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_no_page_breaks_a_rule_of_accessibility(pipeline: Run, kubeconfig: Path, scheme: str) -> None:
+    """Those of axe-core for WCAG 2.2 AA and its best practices, on each page as it is shown."""
+    axe = pytest.importorskip("axe_playwright_python.async_playwright").Axe()
+    broken: list[tuple[str, str, str]] = []
+    async with page(kubeconfig) as (url, _), browser(1280, scheme) as tab:
+        for name in PAGES:
+            await tab.goto(f"{url}#/{name}")
+            await tab.locator("main [data-ready]").wait_for()
+            violations = (await axe.run(tab)).response["violations"]
+            broken += [(name, rule["id"], node["html"]) for rule in violations for node in rule["nodes"]]
+    assert not broken, "\n".join(map(str, broken))
+
+
 async def test_names_that_look_like_html_are_shown_as_text(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/jobs/test-browser/runs")

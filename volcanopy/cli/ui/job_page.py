@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from volcanopy.api import quantity
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.model import Json
+from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.framework.documents import text as document_text
 from volcanopy.cli.framework.documents import whole
 from volcanopy.cli.framework.options import Format
@@ -21,12 +24,14 @@ from volcanopy.client.jobs import status as job_status
 from volcanopy.client.jobs.pods import Pod, pods_in_order, readiness, selector_of, state, task_of
 from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Forbidden
+from volcanopy.kube.client.errors import Forbidden, KubeError
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 SYSTEM_NAMESPACE = "volcanopy-system"
 _RUNS = 20
 """Most jobs of the same name in the history."""
+_METRICS: Kind[Json] = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", True, dict)
 _PODS = 500
 """Most pods on a page."""
 
@@ -118,7 +123,32 @@ async def _pods(client: Client, job: BatchJob) -> Json:
         return {"note": f'you may not read the pods of namespace "{metadata.namespace}"', "items": [], "total": 0}
     raw = {body["metadata"]["uid"]: body for body in listing.items}
     pods = pods_in_order(listing.items, job)
-    return {"items": [_pod(pod, raw[pod.metadata.uid]) for pod in pods[:_PODS]], "total": len(pods)}
+    used = await _usage(client, job) if any(pod.status.phase == "Running" for pod in pods) else {}
+    items = [_pod(pod, raw[pod.metadata.uid]) | {"used": used.get(pod.metadata.name)} for pod in pods[:_PODS]]
+    return {"items": items, "total": len(pods)}
+
+
+async def _usage(client: Client, job: BatchJob) -> dict[str, dict[str, int]]:
+    """Return what pods use at the moment by their names, in base units; nothing where it is not measured or not allowed."""
+    metadata = job.metadata
+    try:
+        measured = await client.list(_METRICS, metadata.namespace, label_selector=selector_of(metadata.name))
+        return {
+            body["metadata"]["name"]: {
+                resource: sum(quantity.amounts(each["usage"])[resource] for each in body["containers"])
+                for resource in ("cpu", "memory")
+            }
+            for body in measured.items
+        }
+    except (KubeError, QuantityError, KeyError):
+        return {}
+
+
+def _requested(pod: Pod) -> dict[str, int]:
+    try:
+        return dict(pod_requests(resources_of(pod.spec)))
+    except QuantityError:
+        return {}
 
 
 def _pod(pod: Pod, body: Mapping[str, Any]) -> Json:
@@ -135,6 +165,7 @@ def _pod(pod: Pod, body: Mapping[str, Any]) -> Json:
         "phase": pod.status.phase,
         "ready": readiness(pod),
         "node": pod.spec.node_name,
+        "requested": _requested(pod),
         "containers": [container.name for container in (*pod.spec.init_containers, *pod.spec.containers)],
         "created": body["metadata"].get("creationTimestamp") or "",
         "scheduled": scheduled.get("lastTransitionTime", "") if scheduled.get("status") == "True" else "",

@@ -14,15 +14,27 @@ export function decisions() {
     h("a", { class: "action", href: "/api/snapshot", download: "", title: "The cluster as the scheduler sees it. Replay it with: volcanopy plan -f FILE" }, "Download a snapshot")), content);
   async function refresh() {
     const [data, timings] = await Promise.all([get("/api/decisions"), get("/api/timings")]);
-    const rows = data.decisions.filter((each) => !action || each.action === action);
+    const jobs = new Map(); // a row for each job, with its decisions in it
+    for (const each of data.decisions) if (!action || each.action === action) jobs.set(each.job, [...(jobs.get(each.job) ?? []), each]);
     fill(content,
       card("Pods placed per minute", bars(data.perMinute.placed, "pods placed per minute", "30 minutes ago")),
       h("details", { class: "card" }, h("summary", {}, "Time of scheduling cycles"), durations(timings)),
-      card("Latest", table(["AGE", "DECISION", { title: "JOB", kind: "name" }, { title: "PODS", kind: "number" }, "NODES", { title: "DETAILS", kind: "text" }],
-        rows.map((each) => [ago(each.time), each.action, jobLink(each.job), each.pods || "-", each.nodes.join(", ") || "-", [each.message, paid(each)]]),
+      card("Latest", table(["AGE", { title: "JOB", kind: "name" }, "DECISION", { title: "DETAILS", kind: "text" }],
+        [...jobs].map(([job, [last, ...earlier]]) => [ago(last.time), jobLink(job), last.action, [details(last), folded(earlier)]]),
         { empty: "no decision since this page's server started" })));
   }
   return { element, refresh };
+}
+
+function details({ pods, nodes, message, ...eviction }) {
+  const where = [pods > 1 ? `${pods} pods` : "", nodes.length ? `on ${nodes.join(", ")}` : ""].filter(Boolean).join(" ");
+  return [[where, message].filter(Boolean).join(": "), paid(eviction)];
+}
+
+// The earlier decisions about a job.
+function folded(list) {
+  if (!list.length) return null;
+  return h("details", {}, h("summary", {}, `${list.length} earlier`), h("ul", {}, list.map((each) => h("li", {}, `${ago(each.time)} ago: ${each.action}${each.pods || each.message ? ", " : ""}`, details(each)))));
 }
 
 // Whether the job for which pods were evicted has started since.

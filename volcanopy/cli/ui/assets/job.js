@@ -1,6 +1,6 @@
 import { get, post, theSession } from "./api.js";
 import { clock, gantt, legend } from "./charts.js";
-import { ago, card, fill, h, jobLink, table } from "./dom.js";
+import { ago, amount, card, fill, h, jobLink, table } from "./dom.js";
 
 const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not required": "·" };
 
@@ -84,7 +84,7 @@ export function job(namespace, name) {
       const created = Date.parse(pod.created), finish = pod.ended ? Date.parse(pod.ended) : now;
       const scheduled = pod.scheduled ? Date.parse(pod.scheduled) : finish, started = pod.started ? Date.parse(pod.started) : finish;
       return {
-        head: h("button", { class: "action", title: `show the log of ${pod.name}`, onclick: () => showLog(pod) }, pod.name),
+        head: [h("button", { class: "action", title: `show the log of ${pod.name}`, onclick: () => showLog(pod) }, pod.name), h("span", { class: "dim" }, usage(pod))],
         label: `${pod.name}: ${pod.state}${pod.node ? ` on ${pod.node}` : ""}`,
         strips: [
           { from: created, until: scheduled, kind: "waiting", title: "waits for a node" },
@@ -122,6 +122,12 @@ export function job(namespace, name) {
   }
 
   return { element, refresh, close: () => stopLog?.abort() };
+}
+
+// Where a pod is, and what it uses of what it requests.
+function usage({ node, used, requested, state }) {
+  const parts = used ? Object.entries(used).map(([name, units]) => `${name} ${amount(name, units)}${requested[name] ? ` of ${amount(name, requested[name])}` : ""}`) : [];
+  return [node ? ` on ${node}` : ` ${state}`, ...parts].join(", ");
 }
 
 // Asks in a dialog; Cancel has the focus.

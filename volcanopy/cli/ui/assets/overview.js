@@ -29,7 +29,7 @@ function figures(data) {
 }
 
 function resources(rows) {
-  return table([{ title: "RESOURCE", kind: "name" }, { title: "", kind: "fill" }, { title: "ALLOCATED / TOTAL", kind: "number" }, { title: "", kind: "number" }], rows.map((row) => [
+  return table([{ title: "RESOURCE", kind: "name" }, { title: "USE", kind: "fill" }, { title: "ALLOCATED / TOTAL", kind: "number" }, { title: "USED", kind: "number" }], rows.map((row) => [
     row.name,
     meter(`${row.name}: ${row.allocatedText} of ${row.allocatableText} allocated`, [[row.allocatable ? row.allocated / row.allocatable : 0, "own"]]),
     `${amount(row.name, row.allocated)} / ${amount(row.name, row.allocatable)}`,
@@ -57,7 +57,7 @@ function tree(data) {
   };
   queues.forEach((queue) => walk(queue, 0));
   if (!rows.length) return nothing(data, ["queues"], "no queues");
-  return [table([{ title: "QUEUE", kind: "name" }, { title: "", kind: "fill" }, { title: "ALLOCATED / FAIR SHARE", kind: "number" }], rows), QUEUE_LEGEND()];
+  return [table([{ title: "QUEUE", kind: "name" }, { title: "USE", kind: "fill" }, { title: "ALLOCATED / FAIR SHARE", kind: "number" }], rows), QUEUE_LEGEND()];
 }
 
 // A link to the page of a queue, indented by its depth in the tree.
