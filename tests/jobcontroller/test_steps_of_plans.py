@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from tests.jobcontroller.world import World, job, task
 from volcanopy.api.batch import TaskSpec
 from volcanopy.jobcontroller import pods
+from volcanopy.jobcontroller import reconcile as reconciliation
 from volcanopy.jobcontroller.plan import CreatePod, DeletePod, JobPlan, RecordEvent
-from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.jobcontroller.reconcile import MOST_CREATED, reconcile
 
 EFFECTS = st.lists(
     st.one_of(
@@ -117,3 +118,16 @@ def calls(world: World) -> int:
 @pytest.mark.parametrize("world", [admitted, running, pending, failed, restarting, deleted])
 def test_the_cost_of_a_plan_grows_with_the_pods_and_not_with_their_square(world: Any) -> None:
     assert calls(world(400)) < 2.5 * calls(world(200)) + 1_000
+
+
+def test_a_plan_creates_at_most_so_many_pods_however_many_are_missing_and_the_next_ones_create_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reconciliation, "MOST_CREATED", 100)
+    world = admitted(250)
+    assert sum(isinstance(effect, CreatePod) for effect in world.plan().effects) == 100
+    assert len(world.settle().pods) == 250
+
+
+def test_the_first_plan_of_a_job_of_a_hundred_thousand_pods_costs_as_much_as_that_of_a_small_one() -> None:
+    assert calls(admitted(100_000)) < 1.1 * calls(admitted(MOST_CREATED)) + 1_000

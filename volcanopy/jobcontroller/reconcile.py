@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from volcanopy.api.alternatives import SelectedAlternative
@@ -67,6 +68,8 @@ Plugins = Sequence[JobPlugin[Any]]
 _ALARMING = frozenset({Phase.FAILED, Phase.RESTARTING, Phase.ABORTING, Phase.TERMINATING})
 _WITH_TROUBLE = frozenset({Phase.PENDING, Phase.RUNNING})
 """Phases in which a reason other than the usual ones is a warning."""
+MOST_CREATED = 10_000
+"""Pods that a plan creates; the plan after them creates more. So a plan does not grow with the pods that a job lacks."""
 
 
 def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Registry = JOB_PLUGINS) -> JobPlan:
@@ -340,7 +343,7 @@ def _missing_objects(
     if patch:
         yield UpdatePodGroup(pod_group_name(job), patch)
     if group.status.phase in ADMITTED and not pausing:
-        yield from missing_pods(job, status, started, present, taken, plugins)
+        yield from islice(missing_pods(job, status, started, present, taken, plugins), MOST_CREATED)
 
 
 def _digest(manifest: dict[str, Any]) -> str:
