@@ -51,6 +51,10 @@ READY_TIMEOUT = 120.0
 STOP_TIMEOUT = 8.0
 """Seconds after which a component is cancelled that does not stop."""
 
+REQUESTS_AT_ONCE = 8
+"""Writes in flight of a component. One event loop answers them all: more would wait for each other, and requests of others
+for them."""
+
 DEFAULT_STORAGE_CLASS: Json = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -77,6 +81,8 @@ class Parts:
     controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)
     admission: AdmissionSettings | None = field(default_factory=AdmissionSettings)
     stages: Stages = field(default_factory=Stages)
+    writers: int = 32
+    """Status writes in flight of the simulated kubelet."""
     adopt_all: bool = True
     """Whether all nodes of the cluster are simulated, also those without the label."""
     claims: bool = False
@@ -122,6 +128,16 @@ def _served(parts: Parts) -> Parts:
     )
 
 
+def _on_one_loop(parts: Parts) -> Parts:
+    """Return the parts with few requests in flight, for a cluster whose API server shares their event loop."""
+    return replace(
+        parts,
+        scheduler=parts.scheduler and replace(parts.scheduler, in_flight=REQUESTS_AT_ONCE),
+        controller=parts.controller and replace(parts.controller, pods_at_once=REQUESTS_AT_ONCE),
+        writers=REQUESTS_AT_ONCE,
+    )
+
+
 def _default_scheduler(parts: Parts) -> str:
     """Return the scheduler of pods that name none; empty without a scheduler."""
     scheduler = _served(parts).scheduler
@@ -138,7 +154,9 @@ class Components:
         self.connection = connection
         self.parts = _served(parts or Parts())
         self.client = Client(connection)
-        self.kubelet = Kubelet(self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all)
+        self.kubelet = Kubelet(
+            self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all, writers=self.parts.writers
+        )
         self.process_kubelet = (
             ProcessKubelet(self.client, self.parts.process, pods_reach or ApiAddress.of(connection))
             if self.parts.process is not None
@@ -258,7 +276,7 @@ class LocalCluster:
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = _informed(replace(parts or Parts(), claims=True, workloads=True))
+        self._parts = _on_one_loop(_informed(replace(parts or Parts(), claims=True, workloads=True)))
         self._repair, self._fsync, self._rbac = repair, fsync, rbac
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer

@@ -38,6 +38,7 @@ from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import (
     OutdatedError,
+    WriteSlots,
     all_of,
     concerns_all,
     create_owned,
@@ -89,7 +90,7 @@ class JobEffects:
         self._written = written
         self._ending = ending
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
-        self._slots = asyncio.Semaphore(pods_at_once)
+        self._slots = WriteSlots(pods_at_once)
 
     async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> Exception | None:
         """Apply all effects of a plan for a job as it was read; its status counts these ``removed`` pods.

@@ -1,6 +1,5 @@
 """The base of the controllers of PodGroups: the pods and PodGroups that they know, and the effects of their reconciles."""
 
-import asyncio
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
-from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
+from volcanopy.services.controllers.owned_objects import OutdatedError, WriteSlots, all_of, create_owned
 from volcanopy.services.controllers.steps import MOST_WRITES
 from volcanopy.services.controllers.worker import Worker
 
@@ -39,7 +38,7 @@ class GroupWorker(Worker):
         """By key."""
         self._rejected: set[str] = set()
         """Keys of groups that the server rejected, usually because of a closed queue."""
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = WriteSlots(at_once)
 
     @abstractmethod
     def _group_seen(self, group: PodGroup) -> None:

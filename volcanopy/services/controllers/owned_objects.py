@@ -21,8 +21,13 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-CONCURRENT_WRITES = 12
-"""The requests in flight for one object: enough for a thousand a second, and those of other objects do not wait for long."""
+
+class WriteSlots(asyncio.Semaphore):
+    """The writes in flight: at most ``limit`` in all, and a quarter for one object, so that others do not wait for long."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.for_one_object = max(limit // 4, 1)
 
 
 class NameTakenError(Exception):
@@ -95,7 +100,7 @@ def is_controlled(manifest: Json, owner: str) -> bool:
 
 
 async def all_of(
-    slots: asyncio.Semaphore, write: Callable[[T], Awaitable[None]], effects: Iterable[T], written: Callable[[], None]
+    slots: WriteSlots, write: Callable[[T], Awaitable[None]], effects: Iterable[T], written: Callable[[], None]
 ) -> Exception | None:
     """Apply several effects concurrently, as many as there are slots; then return the first error, if any.
 
@@ -118,7 +123,7 @@ async def all_of(
                     written()
 
     # The slots are granted in the order of requests, so work on one object does not wait for all the work on another.
-    await asyncio.gather(*(apply() for _ in range(CONCURRENT_WRITES)))
+    await asyncio.gather(*(apply() for _ in range(slots.for_one_object)))
     return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
 
 
