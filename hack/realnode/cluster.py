@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 DNS = Path(__file__).parent / "dns.yaml"
 LONGEST_START, LONGEST_END = 240.0, 60.0
 STEP = 0.2
+WEIGHT = 32
+"""The cluster's share of the cpus, in shares of a process: in a cgroup of its own, its hundred processes would count as one."""
 NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc", "--cgroup")
 
 
@@ -220,6 +222,8 @@ def _prepared_cgroups(groups: dict[str, Path]) -> dict[str, str]:
     controllers."""
     for name, path in groups.items():
         (path / "realnode").mkdir(exist_ok=True)
+        if name == "cpu":
+            (path / "realnode/cpu.shares").write_text(str(WEIGHT * 1024))
         if name == "unified":
             (path / "launcher").mkdir(exist_ok=True)
             for pid in (path / "cgroup.procs").read_text().split():
@@ -227,4 +231,5 @@ def _prepared_cgroups(groups: dict[str, Path]) -> dict[str, str]:
             controllers = " ".join(f"+{name}" for name in (path / "cgroup.controllers").read_text().split())
             for level in (path, path / "realnode"):
                 (level / "cgroup.subtree_control").write_text(controllers)
+            (path / "realnode/cpu.weight").write_text(str(WEIGHT * 100))
     return {name: str(path / "realnode") for name, path in groups.items()}
