@@ -1,6 +1,5 @@
 """Nodes that are drained, lost or disturbed, and preemption with graceful termination."""
 
-import time
 from typing import Any
 
 import pytest
@@ -97,7 +96,8 @@ def test_a_killed_service_of_a_node_restarts_no_pod(client: ClusterClient, servi
     before = started(client)
     node = next(iter(before.values()))[0]
     client.cluster.stop(node, service, kill=True, once=True)
-    time.sleep(15)
+    client.submit(job("after", task("t", 1, shell("true"), pod={"nodeSelector": {"kubernetes.io/hostname": node}})))
+    client.ends("after", "Completed")
     client.until(lambda: node_is_ready(client, node))
     assert client.running("long") == before
 

@@ -9,6 +9,9 @@ from threading import Event
 import pytest
 
 from hack.realnode import product
+from hack.realnode.cluster import Cluster
+from hack.realnode.images import PRODUCT_IMAGE
+from hack.realnode.shell import run
 from tests.realnode.cluster_client import ENDED, JOBS, SERVE, ClusterClient, job, shell, task
 
 PAUSE = 0.5
@@ -49,16 +52,35 @@ def ended_jobs(client: ClusterClient) -> dict[str, str]:
     return phases
 
 
+def image_digest(cluster: Cluster) -> str:
+    """Return the digest of the product's image, by which each node then has it too, as if it had pulled it by digest."""
+    digests = set()
+    for node in cluster.node_names():
+        images = cluster.on_node(node, "ctr", "--namespace=k8s.io", "images")
+        digest = run(*images, "ls", f"name=={PRODUCT_IMAGE}").splitlines()[1].split()[2]
+        run(*images, "tag", "--force", PRODUCT_IMAGE, f"{PRODUCT_IMAGE.partition(':')[0]}@{digest}")
+        digests.add(digest)
+    (digest,) = digests
+    return digest
+
+
+def images_of_parts(cluster: Cluster) -> set[str]:
+    """Return the images of the product's parts."""
+    parts = cluster.get(f"--namespace={product.NAMESPACE}", "deployments,daemonsets")["items"]
+    return {container["image"] for part in parts for container in part["spec"]["template"]["spec"]["containers"]}
+
+
 @pytest.mark.slow("every part of the product is replaced twice")
 def test_jobs_are_accepted_and_go_on_during_an_upgrade_and_a_rollback(client: ClusterClient) -> None:
     client.submit(job("long", task("t", 2, shell(SERVE))))
     client.until(lambda: client.phase("long") == "Running")
     before = client.running("long")
+    digest = image_digest(client.cluster)
     with submissions(client):
         try:
-            product.deploy(
-                client.cluster, "scheduler.verbose=true", "controller.verbose=true", "admission.verbose=true"
-            )
+            product.deploy(client.cluster, f"image.digest={digest}")
+            (image,) = images_of_parts(client.cluster)
+            assert image.endswith(f"@{digest}")
         finally:
             product.run_helm(client.cluster, "rollback", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
     assert set(ended_jobs(client).values()) == {"Completed"}
