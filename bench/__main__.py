@@ -1,9 +1,10 @@
 """``python -m bench [case ...] [options]``: run the cases, compare with bench/limits.toml; exit status 1 if one is missed.
 
-Options are those of the last case, such as ``python -m bench live --shape 10x500 --tenth``.
+Options are those of the last case, such as ``python -m bench live --shape 10x500 --tenth``. Without a case all run but those that
+take hours.
 """
 
-import importlib
+import importlib.util
 import sys
 import tomllib
 from pathlib import Path
@@ -21,6 +22,13 @@ def main(arguments: list[str]) -> int:
     first = next((number for number, text in enumerate(arguments) if text.startswith("-")), len(arguments))
     cases, options = arguments[:first], arguments[first:]
     limits: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(LIMITS.read_text())
+    if not cases and options:
+        print(f"{__doc__}\nCases: {', '.join(limits)}.")
+        return 0 if options[0] in ("-h", "--help") else 2
+    for case in cases:
+        if importlib.util.find_spec(f"bench.{case}") is None:
+            print(f"unknown case {case!r}: use {', '.join(limits)}")
+            return 2
     missed = 0
     for case in cases or [case for case in limits if case not in LONG]:
         before = unit()
