@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.scheduler.long_run.cases import ADMIT, DEFAULT, EVICT, config
+from tests.scheduler.long_run.cases import ADMIT, EVICT, config
 from tests.scheduler.long_run.measures import Case
 from tests.scheduler.long_run.workload import MIXED, SMALL, Stream
 
@@ -34,9 +34,11 @@ def random_case(seed: int) -> Case:
     siblings = {name: sum(weights[other] for other in names if parents[other] == parents[name]) for name in names}
     expected = {name: weights[name] / siblings[name] for name in names}
     evicts = dice.random() < 0.4
+    # Without evictions a job that needs several free nodes starts only with a reservation: one for the first job of each queue.
+    heads = {"name": "reservation", "arguments": {"heads": len(names)}}
     return Case(
         name=f"mix {seed}",
-        config=config(EVICT if evicts else ADMIT) if evicts or dice.random() < 0.3 else DEFAULT,
+        config=config(EVICT) if evicts else config(ADMIT, first=[heads]),
         queues="\n".join(lines),
         streams=tuple(streams),
         expected=expected,
