@@ -20,8 +20,8 @@ from volcanopy.testing.notation import NOW, config, world
 
 RICH = """
 queue q weight=2
-node n1 cpu=8 memory=16Gi pods=20 labels=zone:a
-node n2 cpu=8 memory=16Gi pods=20 labels=zone:b
+node n1 cpu=8 memory=16Gi pods=20 zone=a
+node n2 cpu=8 memory=16Gi pods=20 zone=b
 """
 
 

@@ -185,6 +185,36 @@ def test_the_kit_accepts_results_that_change_with_what_is_recorded_or_declared()
     assert not faults(score=by_all_nodes, couples_nodes=lambda self, task: True)
 
 
+def by_all_jobs(self: Any, jobs: Any) -> Any:
+    """Fewer pods with a node in the queue of the job first."""
+    allocated = self.cluster.ledger.queue_allocated.sum(axis=0)
+    return allocated[self.cluster.snapshot.jobs.queue[jobs]]
+
+
+def by_the_first(self: Any, jobs: Any) -> Any:
+    return jobs - jobs[:1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (by_all_jobs, " changes the key that 'jobs' returns for job "),
+        (by_the_first, ": 'jobs' returns another key for job default/new if it is called for it alone"),
+    ],
+)
+def test_the_kit_reports_keys_of_jobs_that_depend_on_other_jobs(keys: Any, text: str) -> None:
+    reported = "\n".join(check.faults(plugin((Plugin, Order), jobs=keys), states=[WORLD]))
+    assert text in reported
+    assert "a key depends on its own job; compute in open what it needs of others" in reported
+
+
+def test_the_kit_accepts_keys_of_what_is_allocated_to_a_job() -> None:
+    assert not check.faults(
+        plugin((Plugin, Order), jobs=lambda self, jobs: self.cluster.ledger.job_allocated[:, jobs].sum(axis=0)),
+        states=[WORLD],
+    )
+
+
 def test_the_kit_reports_plans_that_depend_on_the_past() -> None:
     calls = itertools.count()
 

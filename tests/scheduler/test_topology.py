@@ -237,7 +237,7 @@ class TestForest:
             node n1
             node n2
             node x3
-            node x4 rack=9 example.com/rack=b
+            node x4 example.com/rack=b
             hypernode a tier=1: n1
             hypernode b tier=1: /^n2|x3$/
             hypernode c tier=1: example.com/rack=b

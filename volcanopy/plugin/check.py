@@ -9,7 +9,8 @@ In a test of a plugin::
 
 1. The class: unknown names, wrong signatures and declarations (:mod:`volcanopy.scheduler.policy.definition`).
 2. Every result of every hook: type, shape, numbers, candidates (:mod:`volcanopy.scheduler.policy.answers`).
-3. What the plugin declares about its results for nodes: a placement changes no others, tasks with one key have the same.
+3. What the plugin declares about its results for nodes: a placement changes no others, tasks with one key have the same. Keys of
+   jobs: each depends on its own job alone, and is the same for one row as for all.
 4. The plan: the same again for the same snapshot, and the same decisions where no result is cached.
 """
 

@@ -1,7 +1,7 @@
-"""Whether what a plugin declares about its results for nodes is true of them.
+"""Whether what a plugin declares about its results for nodes is true of them, and whether its keys of jobs are of one job alone.
 
-1. Note the results of the plugin for some waiting tasks on all nodes.
-2. Place or evict a task. The results of the others may change only as the recorded scope allows.
+1. Note the results of the plugin for some waiting tasks on all nodes, and its keys of all jobs.
+2. Place or evict a task. The results of the others may change as the recorded scope allows, the keys of other jobs never.
 3. Repeat this.
 """
 
@@ -36,6 +36,9 @@ _EXCEPTIONS = {
 """The nodes for which a placement changes the results, by the recorded scope."""
 
 
+_KEY_HINT = "a key depends on its own job; compute in open what it needs of others"
+
+
 class Results(NamedTuple):
     """What a plugin returns for one task: per node its rejections, and its score."""
 
@@ -51,18 +54,44 @@ class Results(NamedTuple):
 
 def scope_faults(seen: Snapshot, config: SchedulerConfig, plugin: Any, rng: Random) -> Iterator[str]:
     """Yield the declarations that do not hold in a cluster state; ``config`` has this plugin alone."""
-    if not implemented(plugin) & {"reject", "score"} or not len(seen.nodes):
+    hooks = implemented(plugin)
+    if not hooks & {"reject", "score", "jobs"} or not len(seen.nodes):
         return
     session = open_session(seen, config)
+    if "jobs" in hooks:
+        yield from _keys_that_depend_on_the_block(session, plugin.name)
     rows = np.flatnonzero(session.ledger.status == Status.PENDING).tolist()
     waiting = [TaskView(session.ledger, row) for row in rng.sample(rows, min(len(rows), TASKS))]
+    waiting = waiting if hooks & {"reject", "score"} else []
     with session.statement() as statement:
         for _ in range(CHANGES):
             states = [_state(session, task) for task in waiting if session.ledger.status[task.row] == Status.PENDING]
+            keys = session.hooks.job_keys(session.job_rows)
             change = _change(session, statement, rng)
             if change is None:
                 return
             yield from _changed_results(session, states, change, plugin.name)
+            yield from _changed_keys(session, keys, change, plugin.name)
+
+
+def _keys_that_depend_on_the_block(session: Session, name: str) -> Iterator[str]:
+    """Yield the first job that has another key if the hook is called for it alone."""
+    rows = session.job_rows
+    for number, key in enumerate(session.hooks.job_keys(rows)):
+        job = session.cluster.job(int(rows[number]))
+        if session.hooks.job_keys(rows[number : number + 1]) != [key]:
+            yield f"plugin {name!r}: 'jobs' returns another key for job {job.key} if it is called for it alone: {_KEY_HINT}"
+            return
+
+
+def _changed_keys(session: Session, before: Sequence[Any], change: "Change", name: str) -> Iterator[str]:
+    """Yield the jobs whose keys a change of a task of another job has changed."""
+    after = session.hooks.job_keys(session.job_rows)
+    for row, old, new in zip(session.job_rows.tolist(), before, after, strict=True):
+        job = session.cluster.job(row)
+        if old != new and (change.task.job is None or change.task.job.row != row):
+            yield f"plugin {name!r}: {change.text(session)} changes the key that 'jobs' returns for job {job.key}: {_KEY_HINT}"
+            return
 
 
 class State(NamedTuple):
@@ -94,6 +123,11 @@ class Change(NamedTuple):
     node: int
     is_placement: bool
 
+    def text(self, session: Session) -> str:
+        """Return the change in words."""
+        verb = "placing {} on {}" if self.is_placement else "evicting {} from {}"
+        return verb.format(self.task.key, session.snapshot.nodes.names[self.node])
+
 
 def _changed_results(session: Session, states: Sequence[State], change: Change, name: str) -> Iterator[str]:
     """Yield the results that a change may not have changed. A task with another cache key than before is asked about anew."""
@@ -101,8 +135,7 @@ def _changed_results(session: Session, states: Sequence[State], change: Change, 
         session.snapshot.nodes.names,
         next((state for state in states if state.task.row == change.task.row), None),
     )
-    verb = "placing {} on {}" if change.is_placement else "evicting {} from {}"
-    text = verb.format(change.task.key, names[change.node])
+    text = change.text(session)
     for state in states:
         is_waiting = session.ledger.status[state.task.row] == Status.PENDING
         if not is_waiting or state.scope is Scope.CLUSTER or session.hooks.cache_key(state.task) != state.kind:

@@ -48,6 +48,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.testing import alternative_notation, claim_notation, numa_notation, submitter_notation
+from volcanopy.testing.accepted_keys import unknown_key
 from volcanopy.testing.topology_notation import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -225,6 +226,10 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _add_tokens(line: _Line, tokens: Iterable[str]) -> None:
+    tokens = list(tokens)
+    text = unknown_key(line.kind, (word.partition("=")[0] for word in tokens))
+    if text:
+        raise NotationError(f"{line.kind} {line.name}: {text}")
     for word in tokens:
         key, equals, value = word.partition("=")
         if equals:

@@ -133,7 +133,7 @@ def _actions(value: Any, registry: Registry) -> tuple[str, ...]:
     names = tuple(name.strip() for name in value.split(",") if name.strip())
     for name in names:
         if name not in registry.actions:
-            raise ConfigError(f"actions: unknown action {name!r}{_meant(name, registry.actions)}")
+            raise ConfigError(f"actions: unknown action {name!r}{suggestion(name, registry.actions)}")
     return names
 
 
@@ -163,7 +163,7 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     name = entry["name"]
     plugin = registry.plugins.get(name)
     if plugin is None:
-        raise ConfigError(f"{path}.name: unknown plugin {name!r}{_meant(name, registry.plugins)}")
+        raise ConfigError(f"{path}.name: unknown plugin {name!r}{suggestion(name, registry.plugins)}")
     _known_keys(f"{path} ({name})", entry, ("name", "arguments", *sorted(SWITCHES)))
     switches = {key: value for key, value in entry.items() if key in SWITCHES}
     for key, value in switches.items():
@@ -194,7 +194,7 @@ def _arguments(path: str, value: Any, model: type[A], ignored: Mapping[str, str]
             *outer, last = first["loc"]
             known = [*_fields(model, outer), *(() if outer else ignored)]
             raise ConfigError(
-                f"{path}: unknown {'key' if model is Metrics else 'argument'} {where!r}{_meant(str(last), known)}"
+                f"{path}: unknown {'key' if model is Metrics else 'argument'} {where!r}{suggestion(str(last), known)}"
             ) from None
         value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
@@ -227,7 +227,7 @@ def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, 
         _known_keys(path, entry, ("name", "arguments"))
         name = entry["name"]
         if name not in registry.actions:
-            raise ConfigError(f"{path}.name: unknown action {name!r}{_meant(name, registry.actions)}")
+            raise ConfigError(f"{path}.name: unknown action {name!r}{suggestion(name, registry.actions)}")
         given = entry.get("arguments") or {}
         if not isinstance(given, dict):
             raise ConfigError(f"{path}.arguments ({name}): must be a mapping")
@@ -235,7 +235,7 @@ def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, 
         known = [*registry.actions[name].arguments, *ignored]
         for key in given:
             if key not in known:
-                raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{_meant(key, known)}")
+                raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{suggestion(key, known)}")
         model = getattr(registry.actions[name], "model", None)
         if model is not None:
             _arguments(f"{path}.arguments ({name})", given, model, ignored)
@@ -256,10 +256,11 @@ def _known_keys(path: str, mapping: Mapping[Any, Any], known: Iterable[str]) -> 
     known = list(known)
     for key in mapping:
         if key not in known:
-            raise ConfigError(f"{path}: unknown key {key!r}{_meant(str(key), known)}")
+            raise ConfigError(f"{path}: unknown key {key!r}{suggestion(str(key), known)}")
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown word: a similar word, or all."""
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1)
     if close:
