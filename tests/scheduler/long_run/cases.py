@@ -34,7 +34,8 @@ def config(
     entries = [[{"name": entry} if isinstance(entry, str) else entry for entry in tier] for tier in tiers]
     if isinstance(share, dict) and share["name"] == "drf":
         entries[1] = [entry for entry in entries[1] if entry["name"] != "drf" or entry is share]
-    plugins = [{"plugins": [entry for entry in tier if entry["name"] not in without]} for tier in entries]
+    absent = {*without, *(entry["name"] for entry in entries[0])}
+    plugins = [{"plugins": entries[0]}, {"plugins": [entry for entry in entries[1] if entry["name"] not in absent]}]
     return parse(json.dumps({"actions": actions, "tiers": plugins}), builtin())
 
 
