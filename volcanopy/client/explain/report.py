@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from volcanopy.kube.client.kinds import Json
@@ -77,28 +78,7 @@ class JobReport:
 
     def document(self) -> Json:
         """Return the report as a JSON object, without empty fields."""
-        return _document(
-            self.kind,
-            {"name": self.name, "namespace": self.namespace},
-            {"phase": self.phase, "queue": self.queue, "state": self.state, "summary": self.summary},
-            {
-                "gate": self.gate,
-                "gates": [_filled(vars(row) | {"state": row.state.value}) for row in self.gates],
-                "nodes": dict(self.nodes),
-                "blockedBy": list(self.blocked_by),
-                "unblockedBy": self.unblocked_by,
-                "result": self.result,
-                "estimatedStart": self.estimated_start,
-                "alternatives": list(self.alternatives),
-                "remedies": list(self.remedies),
-                "searchEnded": self.search_ended,
-                "numbers": dict(self.numbers),
-                "amounts": {key: dict(amounts) for key, amounts in self.amounts.items()},
-                "tasks": list(self.tasks),
-                "pods": [_filled(vars(problem)) for problem in self.pods],
-                "notes": list(self.notes),
-            },
-        )
+        return _document(self, self.kind, ("name", "namespace"), hidden=("kind", "expected_start", "starts_with"))
 
 
 @dataclass(frozen=True)
@@ -141,10 +121,10 @@ class QueueReport:
     """
 
     name: str
-    ancestors: tuple[str, ...]
     state: str
     stop_policy: str
     summary: str
+    ancestors: tuple[str, ...] = ()
     share: str = ""
     resources: tuple[ResourceRow, ...] = ()
     limited_by: tuple[str, ...] = ()
@@ -157,32 +137,40 @@ class QueueReport:
 
     def document(self) -> Json:
         """Return the report as a JSON object, without empty fields."""
-        return _document(
-            "QueueExplanation",
-            {"name": self.name},
-            {"state": self.state, "stopPolicy": self.stop_policy, "summary": self.summary},
-            {
-                "ancestors": list(self.ancestors),
-                "share": self.share,
-                "resources": [_filled(vars(row)) for row in self.resources],
-                "limitedBy": list(self.limited_by),
-                "podGroups": dict(self.counts),
-                "unfinishedJobs": self.jobs,
-                "waitingByGate": dict(self.gates),
-                "waiting": [_filled(vars(group)) for group in self.waiting],
-                "descendants": list(self.descendants),
-                "notes": list(self.notes),
-            },
-        )
+        keys = {"counts": "podGroups", "jobs": "unfinishedJobs", "gates": "waitingByGate"}
+        return _document(self, "QueueExplanation", ("name",), keys=keys)
 
 
-def _document(kind: str, metadata: Json, fields: Json, optional: Json) -> Json:
-    head = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata}
-    return head | fields | {key: value for key, value in optional.items() if value}
+_REQUIRED = ("phase", "queue", "state", "stop_policy", "summary")
+"""Fields that a document has even if they are empty."""
 
 
-def _filled(fields: Mapping[str, Any]) -> Json:
-    return {_camel(key): list(value) if isinstance(value, tuple) else value for key, value in fields.items() if value}
+def _document(
+    report: JobReport | QueueReport,
+    kind: str,
+    metadata: Sequence[str],
+    *,
+    hidden: Sequence[str] = (),
+    keys: Mapping[str, str] = MappingProxyType({}),
+) -> Json:
+    """Return the fields of a report: those of its metadata apart, without those that are hidden or empty."""
+    fields = {name: value for name, value in vars(report).items() if name not in (*metadata, *hidden)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {name: getattr(report, name) for name in metadata},
+        **{keys.get(name, _camel(name)): _plain(value) for name, value in fields.items() if value or name in _REQUIRED},
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, GateRow | PodProblem | ResourceRow | WaitingGroup):
+        return {_camel(name): _plain(field) for name, field in vars(value).items() if field}
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    return value.value if isinstance(value, GateState) else value
 
 
 def _camel(name: str) -> str:
