@@ -18,7 +18,7 @@ from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
 from volcanopy.testing.notation import all_policies, config, snapshot
 
-WORLDS, PART = 60, 30
+WORLDS, PART = 30, 30
 """The number of worlds per property, and of those in a test; ``python -m tests.scheduler.worlds`` accepts any number."""
 
 

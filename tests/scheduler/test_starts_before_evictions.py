@@ -49,7 +49,7 @@ def lost_starts(simulation: Simulation) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(360, 3000, 120, 660))
+@pytest.mark.parametrize("seeds", nightly.seeds(120, 3000, 60, 480))
 def test_nothing_starts_that_is_evicted_for_a_job_that_waits(seeds: range) -> None:
     for seed in seeds:
         dice = Random(seed)

@@ -1,5 +1,6 @@
 """The budget of a question counts work, and every waiting job gets its part of it."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.engine import Budget, cycles_of
 from volcanopy.whatif.starts import Start
 
-WAITING = 8
+WAITING = 4
 WORLD = "\n".join(
     ["node n1 cpu=4", "job r: 4 x cpu=1 on=n1", *(f"job w{number}: 4 x cpu=1" for number in range(WAITING))]
 )
@@ -21,6 +22,7 @@ def asked(cycles: int) -> Answer:
     return answer(engine(loaded(bodies(WORLD)).cluster), Limits(Budget(100), Budget(cycles)))
 
 
+@functools.cache
 def cycles_used() -> int:
     search = Budget(100_000)
     answer(engine(loaded(bodies(WORLD)).cluster), Limits(Budget(100), search))
