@@ -13,7 +13,7 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty_server import FakeTime
 from tests.kube.reflector_runs import following, names_and_values
 from tests.kube.shapes import PODS, RAW_PODS, Thing
-from volcanopy.kube.client.api_client import Client, Listing, Patch
+from volcanopy.kube.client.api_client import Client, Listing, PatchType
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Kind
@@ -105,7 +105,7 @@ async def test_an_eviction_deletes_a_pod_unless_a_disruption_budget_forbids_it(c
     kept = await client.create(PODS, namespace, pod("kept", app="kept"))
     await client.bind(namespace, "kept", "n1", uid=kept.metadata.uid)
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    await client.patch_status(PODS, namespace, "kept", {"status": ready}, Patch.STRATEGIC)
+    await client.patch_status(PODS, namespace, "kept", {"status": ready}, PatchType.STRATEGIC)
     with pytest.raises(TooManyRequests) as caught:
         await client.evict(namespace, "kept", uid=kept.metadata.uid, deadline=5)
     assert caught.value.has_cause("DisruptionBudget")
@@ -140,12 +140,12 @@ async def test_a_resource_slice_is_updated_without_loss_under_optimistic_locking
 async def test_every_patch_type_is_accepted(client: Client, namespace: str) -> None:
     await client.create(CONFIG_MAPS, namespace, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"b": "2"}})
-    await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"c": "3"}}, Patch.STRATEGIC)
-    await client.patch(CONFIG_MAPS, namespace, "c", [{"op": "remove", "path": "/data/a"}], Patch.JSON)
+    await client.patch(CONFIG_MAPS, namespace, "c", {"data": {"c": "3"}}, PatchType.STRATEGIC)
+    await client.patch(CONFIG_MAPS, namespace, "c", [{"op": "remove", "path": "/data/a"}], PatchType.JSON)
     applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"b": "4"}}
     with pytest.raises(Conflict):
-        await client.patch(CONFIG_MAPS, namespace, "c", applied, Patch.APPLY, field_manager="other")
-    done = await client.patch(CONFIG_MAPS, namespace, "c", applied, Patch.APPLY, field_manager="other", force=True)
+        await client.patch(CONFIG_MAPS, namespace, "c", applied, PatchType.APPLY, field_manager="other")
+    done = await client.patch(CONFIG_MAPS, namespace, "c", applied, PatchType.APPLY, field_manager="other", force=True)
     assert done["data"] == {"b": "4", "c": "3"}
 
 

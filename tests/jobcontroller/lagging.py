@@ -15,7 +15,7 @@ from tests.jobcontroller.world import World, merge
 from volcanopy.api.batch import BatchJob, Restart
 from volcanopy.api.core import Pod, PodGroup
 from volcanopy.jobcontroller import plan as effects
-from volcanopy.jobcontroller.observed import Member, Observed
+from volcanopy.jobcontroller.observed import JobPod, Observed
 from volcanopy.jobcontroller.phases import LIVE
 from volcanopy.jobcontroller.plan import JobPlan
 from volcanopy.jobcontroller.reconcile import reconcile
@@ -308,7 +308,7 @@ class LaggingWorld(World):
         statuses[0]["restartCount"] = statuses[0].get("restartCount", 0) + 1
 
 
-def _replaces(restart: Restart, member: Member) -> bool:
+def _replaces(restart: Restart, member: JobPod) -> bool:
     return (
         member.retry < restart.before
         and restart.task in {"", member.task}

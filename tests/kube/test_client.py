@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, connect
 from tests.kube.shapes import NODES, PODS, RAW_PODS, Thing, ThingSpec
-from volcanopy.kube.client.api_client import Client, Kind, Patch
+from volcanopy.kube.client.api_client import Client, Kind, PatchType
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import (
     AlreadyExists,
@@ -93,8 +93,8 @@ async def test_the_media_type_gives_the_type_of_a_patch(client: Client, server: 
         media_types.append(request.headers["Content-Type"])
 
     server.on_request = note
-    for form in (Patch.MERGE, Patch.STRATEGIC, Patch.APPLY):
-        await client.patch(PODS, "ns", "p", b"{}", form, force=form is Patch.APPLY, field_manager="me")
+    for form in (PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY):
+        await client.patch(PODS, "ns", "p", b"{}", form, force=form is PatchType.APPLY, field_manager="me")
     assert media_types == [
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
@@ -250,7 +250,7 @@ async def test_a_json_patch_with_a_lost_response_is_not_sent_again(client: Clien
     server.put("pods", "ns", "p")
     server.faults.append(Fault("PATCH", cut="before"))
     with pytest.raises(NoAnswer):
-        await client.patch(PODS, "ns", "p", [{"op": "add", "path": "/x/-", "value": 1}], Patch.JSON)
+        await client.patch(PODS, "ns", "p", [{"op": "add", "path": "/x/-", "value": 1}], PatchType.JSON)
     assert server.count("PATCH") == 1
 
 

@@ -16,7 +16,7 @@ from volcanopy.api.builtin.storage import CSINode
 from volcanopy.api.decoding import convert, decode
 from volcanopy.client.explain.pod_problems import pod_problems
 from volcanopy.client.jobs.pods import Pod as PodOfCommands
-from volcanopy.jobcontroller.observed import Member, disruption
+from volcanopy.jobcontroller.observed import JobPod, disruption
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
@@ -141,7 +141,7 @@ FAILURES = {
 @pytest.mark.parametrize("name", [name.removeprefix("pod-") for name in PODS])
 def test_a_job_has_the_reason_of_the_kubelet(name: str) -> None:
     slim = slimming_of_jobs()(pod(name))
-    member = Member(slim, "t", 0, 0, 0, "")
+    member = JobPod(slim, "t", 0, 0, 0, "")
     assert (PROBLEMS[name] in member.start_problem) if name in PROBLEMS else not member.start_problem
     assert (member.phase == "Failed") == (name in FAILURES)
     assert FAILURES.get(name, "") in member.failure
@@ -159,7 +159,7 @@ def test_explain_has_the_reason_of_the_kubelet(name: str) -> None:
 
 def test_the_reason_of_a_restart_on_the_spot_is_kept() -> None:
     for name, code in (("restarted", 5), ("crash-loop-back-off", 6)):
-        assert f"exited with code {code}" in Member(pod(name), "t", 0, 0, 0, "").last_failure
+        assert f"exited with code {code}" in JobPod(pod(name), "t", 0, 0, 0, "").last_failure
 
 
 def test_every_recorded_state_has_an_answer() -> None:

@@ -8,7 +8,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.local.conftest import QUICK
 from tests.local.rig import NODES, PODS, Rig, rig
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import Conflict
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import nodes
@@ -193,7 +193,7 @@ async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Ri
 async def test_conditions_of_others_stay_in_a_pods_status(kubelet: Rig) -> None:
     await kubelet.run("p", annotations={"start-delay": "300ms"})
     mark = {"type": "example.io/checked", "status": "True"}
-    await kubelet.client.patch_status(PODS, "default", "p", {"status": {"conditions": [mark]}}, Patch.STRATEGIC)
+    await kubelet.client.patch_status(PODS, "default", "p", {"status": {"conditions": [mark]}}, PatchType.STRATEGIC)
     ended = await kubelet.pod("p", "Succeeded")
     assert held(ended, "example.io/checked") == "True"
 

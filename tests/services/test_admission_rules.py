@@ -12,7 +12,7 @@ from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -206,7 +206,7 @@ async def test_fields_of_a_job_that_decide_its_pods_are_immutable(cluster: Clust
 
         async def change(path: str, value: Any) -> None:
             patch = [{"op": "add", "path": path, "value": value}]
-            await cluster.client.patch(JOBS, cluster.namespace, "fixed", patch, Patch.JSON)
+            await cluster.client.patch(JOBS, cluster.namespace, "fixed", patch, PatchType.JSON)
 
         for path, value, rejection in [
             ("/spec/plugins", {}, "spec.plugins: Forbidden: field is immutable: create a new job"),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.kube.metrics import registry
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.extender_port import Request
+from volcanopy.scheduler.model.extender_port import ExtenderRequest
 from volcanopy.services.scheduler.extender_client import HttpExtender, RecordedExtender, RecordingExtender
 
 WORLD = """
@@ -84,10 +84,10 @@ def test_a_plan_with_an_extender_is_repeated_from_its_answers() -> None:
 
 def test_errors_are_one_sentence_and_counted() -> None:
     with _server() as url, HttpExtender() as extender:
-        (answer,) = extender.ask(f"{url}/broken", 5, [Request("x", b"{}")])
+        (answer,) = extender.ask(f"{url}/broken", 5, [ExtenderRequest("x", b"{}")])
         assert answer.error == f"extender {url}/broken returned 500, not 200"
         assert not answer.down
-        slow = extender.ask(f"{url}/slow", 0.05, [Request(str(number), b"{}") for number in range(40)])
+        slow = extender.ask(f"{url}/slow", 0.05, [ExtenderRequest(str(number), b"{}") for number in range(40)])
     assert {answer.error for answer in slow} == {f"extender {url}/slow does not answer within 0.05 s: timed out"}
     assert all(answer.down for answer in slow)
     down = registry.REGISTRY.get_sample_value("volcanopy_extender_requests_total", {"verb": "slow", "result": "down"})
@@ -99,6 +99,6 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with _server() as url:
         pass
     with HttpExtender() as extender:
-        (answer,) = extender.ask(f"{url}/predicate", 5, [Request("x", b"{}")])
+        (answer,) = extender.ask(f"{url}/predicate", 5, [ExtenderRequest("x", b"{}")])
     assert answer.down
     assert answer.error.startswith(f"extender {url}/predicate does not answer within 5 s: ")

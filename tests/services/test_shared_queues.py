@@ -12,7 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client import raw_kinds
-from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.api_client import PatchType
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import EVENTS, bound
@@ -44,7 +44,9 @@ def state(value: str) -> Callable[[Json], bool]:
 async def applied(cluster: LocalCluster, **spec: Any) -> None:
     """Apply a manifest of Volcano's API for the default queue, as `kubectl apply --server-side` does."""
     manifest = {"apiVersion": VOLCANOS.api_version, "kind": "Queue", "metadata": {"name": "default"}, "spec": spec}
-    await cluster.client.patch(VOLCANOS, None, "default", manifest, Patch.APPLY, field_manager="kubectl", force=True)
+    await cluster.client.patch(
+        VOLCANOS, None, "default", manifest, PatchType.APPLY, field_manager="kubectl", force=True
+    )
 
 
 async def test_both_apis_list_the_queues(cluster: LocalCluster) -> None:

@@ -27,7 +27,7 @@ from volcanopy.services.scheduler.start_estimates import (
 )
 from volcanopy.services.scheduler.state.store import Store
 from volcanopy.testing.notation import NOW, config, world
-from volcanopy.whatif.expected import EstimatedStart
+from volcanopy.whatif.expected import StartEstimate
 
 RULES = config("priority, gang, predicates, proportion", "enqueue, allocate, backfill")
 ESTIMATE = f"note.{names.RUNNING_ESTIMATE}"
@@ -56,7 +56,7 @@ def tables(items: Iterable[Any]) -> list[dict[str, Any]]:
     return list(result.values())
 
 
-def starts_of(items: Iterable[Any], copy: ClusterCopy | None = None) -> dict[str, EstimatedStart]:
+def starts_of(items: Iterable[Any], copy: ClusterCopy | None = None) -> dict[str, StartEstimate]:
     """The estimates for these objects."""
     return estimated(copy or ClusterCopy(), tables(items), QUESTION)[0]
 
@@ -138,9 +138,9 @@ def test_the_newest_and_the_oldest_jobs_come_first() -> None:
     ],
 )
 def test_small_changes_are_not_written(minutes: int, basis: str, expected: bool) -> None:
-    before = EstimatedStart(NOW + timedelta(minutes=60), "estimate")
-    assert differs(before, EstimatedStart(NOW + timedelta(minutes=minutes), basis), NOW) is expected
-    assert differs(before, EstimatedStart(message="job a declares no run time"), NOW)
+    before = StartEstimate(NOW + timedelta(minutes=60), "estimate")
+    assert differs(before, StartEstimate(NOW + timedelta(minutes=minutes), basis), NOW) is expected
+    assert differs(before, StartEstimate(message="job a declares no run time"), NOW)
 
 
 async def test_a_group_is_written_once_until_its_estimate_changes() -> None:

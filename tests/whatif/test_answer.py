@@ -10,7 +10,7 @@ from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
-from volcanopy.whatif.expected import EstimatedStart
+from volcanopy.whatif.expected import StartEstimate
 from volcanopy.whatif.kinds import KINDS, read
 from volcanopy.whatif.rejected import rejected_remedies
 from volcanopy.whatif.starts import Start
@@ -90,7 +90,7 @@ def test_a_budget_that_ends_is_told() -> None:
 
 def test_expected_ends_give_the_expected_start() -> None:
     text = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1 note.volcanopy.io/max-runtime=2h\njob next: 1 x cpu=4"
-    assert job(text, "next").estimate == EstimatedStart(NOW + timedelta(hours=2), "walltime")
+    assert job(text, "next").estimate == StartEstimate(NOW + timedelta(hours=2), "walltime")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from volcanopy.api import names
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.engine import Budget
-from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+from volcanopy.whatif.expected import StartEstimate, estimated_starts
 
 WALLTIME, ESTIMATE, LEARNT = (f"note.{key}" for key in (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE))
 RULES = config("priority, gang, predicates, proportion", "enqueue, allocate, backfill")
@@ -25,7 +25,7 @@ def starts(text: str, *new: dict[str, object], rules: SchedulerConfig = RULES, c
     return {group.partition("/")[2].partition("-")[0]: _text(estimate) for group, estimate in result.items()}
 
 
-def _text(estimate: EstimatedStart) -> str:
+def _text(estimate: StartEstimate) -> str:
     if estimate.time is None:
         return estimate.message
     return f"{(estimate.time - NOW) / timedelta(minutes=1):g} {estimate.basis}"
@@ -120,7 +120,7 @@ def test_an_overdue_job_ends_later_and_is_not_forgotten() -> None:
         assert (estimate.time, estimate.basis) == (began + timedelta(minutes=expected), basis)
 
 
-def _is_later(before: EstimatedStart, after: EstimatedStart) -> bool:
+def _is_later(before: StartEstimate, after: StartEstimate) -> bool:
     assert before.time is not None
     assert after.time is not None
     return after.time > before.time

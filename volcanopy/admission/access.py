@@ -126,9 +126,11 @@ def assigned_queue(user: User, namespace: str, context: Context) -> str:
 
     A namespace names its queue with an annotation, else with one of the labels of the configuration.
     """
-    known = (context.namespaces or {}).get(namespace)
-    if known is not None:
-        named = known.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(known.metadata.labels, context)
+    namespace_object = (context.namespaces or {}).get(namespace)
+    if namespace_object is not None:
+        named = namespace_object.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(
+            namespace_object.metadata.labels, context
+        )
         if named:
             return named
     for entry in context.policy.placement:

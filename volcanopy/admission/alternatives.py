@@ -21,7 +21,7 @@ def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Pro
     spec = job.spec
     if not spec.alternatives:
         return
-    known, names = {task.name: task for task in spec.tasks}, set[str]()
+    tasks_of_job, names = {task.name: task for task in spec.tasks}, set[str]()
     complete = True
     for number, alternative in enumerate(spec.alternatives):
         path = f"spec.alternatives[{number}]"
@@ -33,12 +33,12 @@ def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Pro
             own = f"{path}.tasks[{position}]"
             if task.name in tasks[:position]:
                 yield duplicate(f"{own}.name", task.name)
-            if task.name not in known:
+            if task.name not in tasks_of_job:
                 complete = False
-                fix = f"tasks of the job are {quoted(sorted(known))}"
+                fix = f"tasks of the job are {quoted(sorted(tasks_of_job))}"
                 yield not_found(f"{own}.name", "task", task.name, fix)
                 continue
-            result = merged(known[task.name].template, task.template)
+            result = merged(tasks_of_job[task.name].template, task.template)
             problems = list(template_problems(result, f"{own}.template"))
             complete = complete and not problems
             yield from problems
@@ -59,7 +59,7 @@ def with_any_alternative(
     if not spec.alternatives:
         yield from findings(spec)
         return
-    results = [list(findings(spec_with_alternative(spec, each.name))) for each in spec.alternatives]
+    results = [list(findings(spec_with_alternative(spec, alternative.name))) for alternative in spec.alternatives]
     possible = any(all(problem.warning for problem in problems) for problems in results)
     for number, problems in enumerate(results):
         for problem in problems:

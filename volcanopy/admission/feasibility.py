@@ -81,10 +81,10 @@ def gang_request(spec: BatchJobSpec, requests: Sequence[Amounts]) -> Amounts:
     optional = [task.replicas - count for task, count in zip(spec.tasks, fixed, strict=True)]
     result: Amounts = {}
     for name in set().union(*requests) if requests else ():
-        each = [request.get(name, 0) for request in requests]
-        total = sum(units * count for units, count in zip(each, fixed, strict=True))
+        units_of_requests = [request.get(name, 0) for request in requests]
+        total = sum(units * count for units, count in zip(units_of_requests, fixed, strict=True))
         left = max(spec.needed - sum(fixed), 0)
-        for units, free in sorted(zip(each, optional, strict=True)):
+        for units, free in sorted(zip(units_of_requests, optional, strict=True)):
             taken = min(left, free)
             total, left = total + units * taken, left - taken
         result[name] = total

@@ -105,11 +105,11 @@ def _job_of_step(
 
 def missing_templates(request: Request, context: Context) -> Iterator[tuple[str, str]]:
     """Yield the path and name of each JobTemplate that a flow names and that does not exist."""
-    known, seen = context.job_templates, set[str]()
+    templates, seen = context.job_templates, set[str]()
     steps = at(request.object, "spec", "flows")
-    for number, step in enumerate(steps if known is not None and isinstance(steps, list) else ()):
+    for number, step in enumerate(steps if templates is not None and isinstance(steps, list) else ()):
         name = _template_name(step)
-        if name and name not in seen and known is not None and name not in known:
+        if name and name not in seen and templates is not None and name not in templates:
             yield f"spec.flows[{number}].template", name
         seen.add(name)
 

@@ -24,8 +24,8 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
     """Yield the problems of a HyperNode that is created or updated."""
     hyper_node = request.read(HyperNode)
     yield from name_problems(request, (context.hyper_nodes or {}).get(hyper_node.metadata.name))
-    known = context.hyper_nodes
-    tree = graphs.hyper_node_graph(known or {})
+    hyper_nodes = context.hyper_nodes
+    tree = graphs.hyper_node_graph(hyper_nodes or {})
     seen: set[str] = set()
     for number, member in enumerate(hyper_node.spec.members):
         path = f"spec.members[{number}].selector"
@@ -38,8 +38,8 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
             yield duplicate(f"{path}.exactMatch.name", exact.name)
         seen.add(key)
         if member.type == "HyperNode":
-            yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", known, tree)
-    yield from _above(hyper_node, known or {}, tree)
+            yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", hyper_nodes, tree)
+    yield from _above(hyper_node, hyper_nodes or {}, tree)
 
 
 def validate_hyper_node_deletion(request: Request, context: Context) -> Iterator[Problem]:
@@ -79,26 +79,26 @@ def _labels(selector: LabelSelector, path: str) -> Iterator[Problem]:
 
 
 def _below(
-    hyper_node: HyperNode, name: str, path: str, known: Mapping[str, KnownHyperNode] | None, tree: graphs.Graph
+    hyper_node: HyperNode, name: str, path: str, hyper_nodes: Mapping[str, KnownHyperNode] | None, tree: graphs.Graph
 ) -> Iterator[Problem]:
     own, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
     if name == own:
         yield invalid(path, name, "must not be the HyperNode itself")
         return
-    if known is None:
+    if hyper_nodes is None:
         return
-    if name not in known:
+    if name not in hyper_nodes:
         yield as_warning(not_found(path, "HyperNode", name))
         return
-    if (tier := known[name].spec.tier) >= own_tier:
+    if (tier := hyper_nodes[name].spec.tier) >= own_tier:
         yield invalid(path, name, f"tier of a member ({tier}) must be less than the tier of the HyperNode ({own_tier})")
     if others := [parent for parent in graphs.parents(tree, name) if parent != own]:
         detail = f"is a member of HyperNode {quoted(others)} already: must be a member of one HyperNode only"
         yield as_warning(invalid(path, name, detail))
 
 
-def _above(hyper_node: HyperNode, known: Mapping[str, KnownHyperNode], tree: graphs.Graph) -> Iterator[Problem]:
+def _above(hyper_node: HyperNode, hyper_nodes: Mapping[str, KnownHyperNode], tree: graphs.Graph) -> Iterator[Problem]:
     for parent in graphs.parents(tree, hyper_node.metadata.name):
-        if (tier := known[parent].spec.tier) <= hyper_node.spec.tier:
+        if (tier := hyper_nodes[parent].spec.tier) <= hyper_node.spec.tier:
             detail = f'must be less than the tier of HyperNode "{parent}" ({tier}), which has it as a member'
             yield invalid("spec.tier", hyper_node.spec.tier, detail)

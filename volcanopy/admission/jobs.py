@@ -147,7 +147,7 @@ def immutability_problems(manifest: Json, old: Json) -> Iterator[Problem]:
     """
     spec, before = at(manifest, "spec") or {}, at(old, "spec") or {}
     yield from _changes(spec, before, _IMMUTABLE, "spec")
-    tasks, tasks_before = ({task["name"]: task for task in each.get("tasks", ())} for each in (spec, before))
+    tasks, tasks_before = ({task["name"]: task for task in version.get("tasks", ())} for version in (spec, before))
     if tasks.keys() != tasks_before.keys():
         yield forbidden("spec.tasks", "tasks cannot be added, removed or renamed: create a new job")
     for number, (name, task) in enumerate(tasks.items()):
@@ -181,15 +181,15 @@ def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
 
 
 def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:
-    known = {task.name for task in spec.tasks}
+    task_names = {task.name for task in spec.tasks}
     dependencies: list[tuple[str, str]] = []
     for number, task in enumerate(spec.tasks):
         for position, name in enumerate(task.depends_on.name if task.depends_on else ()):
-            if name in known:
+            if name in task_names:
                 dependencies.append((task.name, name))
             else:
                 path = f"spec.tasks[{number}].dependsOn.name[{position}]"
-                yield not_found(path, "task", name, f"tasks of the job are {quoted(sorted(known))}")
+                yield not_found(path, "task", name, f"tasks of the job are {quoted(sorted(task_names))}")
     if path := dependency_cycle(dependencies):
         yield Problem("spec.tasks", f"Invalid value: dependsOn has a cycle: {path}")
 

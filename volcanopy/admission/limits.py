@@ -57,10 +57,10 @@ class LimitEntries:
         """Return the resource limits of an entry in base units."""
         if entry is None:
             return {}
-        known = self._amounts.get(id(entry))
-        if known is None:
-            known = self._amounts[id(entry)] = amounts_of(entry.resources)
-        return known
+        entry_amounts = self._amounts.get(id(entry))
+        if entry_amounts is None:
+            entry_amounts = self._amounts[id(entry)] = amounts_of(entry.resources)
+        return entry_amounts
 
     def of(self, user: User) -> Iterator[tuple[Subject, QueueLimit]]:
         """Yield the entries that apply to a user: one for the user and one for a group."""

@@ -102,7 +102,7 @@ def is_moved(request: Request) -> bool:
     """Return whether the request moves a PodGroup to another queue."""
     if request.key != (names.SCHEDULING, "PodGroup", "UPDATE"):
         return False
-    before, after = ((at(each, "spec", "queue") or names.DEFAULT_QUEUE) for each in (request.old, request.object))
+    before, after = ((at(version, "spec", "queue") or names.DEFAULT_QUEUE) for version in (request.old, request.object))
     return bool(before != after)
 
 
@@ -156,9 +156,9 @@ def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]
 def _queue_of(request: Request, context: Context) -> tuple[str, PodGroupRead | None]:
     """Return the queue of the pod, and the PodGroup that it names if that is known."""
     notes, group = annotations(request.object), group_of(request.object)
-    known = (context.pod_groups or {}).get(f"{request.namespace}/{group}") if group else None
-    queue = known.spec.queue if known is not None else notes.get(names.POD_QUEUE_NAME)
-    return queue or context.policy.default_queue, known
+    pod_group = (context.pod_groups or {}).get(f"{request.namespace}/{group}") if group else None
+    queue = pod_group.spec.queue if pod_group is not None else notes.get(names.POD_QUEUE_NAME)
+    return queue or context.policy.default_queue, pod_group
 
 
 def _growth_problems(request: Request, queue: str, context: Context) -> Iterator[Problem]:
@@ -238,10 +238,10 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
         yield from _group_problems(path, name, group, request, context)
         if group is None:
             return
-    known = group or _workload_group(request, context)
-    if is_checked(request.user, context) or not _is_admitted_group(known):
+    pod_group = group or _workload_group(request, context)
+    if is_checked(request.user, context) or not _is_admitted_group(pod_group):
         needs = {} if group is not None else pod_request(spec)
-        entry = QueueEntry(path, queue, user, request.namespace, needs, is_waiting=known is None)
+        entry = QueueEntry(path, queue, user, request.namespace, needs, is_waiting=pod_group is None)
         yield from entry_problems(entry, context)
     else:  # the pods of an admitted job go on in a closed queue
         yield from submission_problems(path, queue, user, request.namespace, context)
@@ -264,7 +264,7 @@ def _is_admitted_group(group: PodGroupRead | None) -> bool:
 
 def _origin_problems(request: Request, context: Context) -> Iterator[Problem]:
     """Yield a problem if the pod passes for a pod of a job, as pods of workloads could as well, or of another user's workload."""
-    before, after = (at(each, "metadata", "ownerReferences") for each in (request.old, request.object))
+    before, after = (at(version, "metadata", "ownerReferences") for version in (request.old, request.object))
     if before != after:
         yield from job_owner_problems(request, context)
         group = _workload_group(request, context) if is_checked(request.user, context) else None
@@ -272,7 +272,7 @@ def _origin_problems(request: Request, context: Context) -> Iterator[Problem]:
         if owner not in {"", request.user.name}:
             detail = f'its pods belong to user "{owner}": remove the owner'
             yield forbidden("metadata.ownerReferences", detail)
-    before, after = (at(each, "metadata", "labels", names.JOB_NAME) for each in (request.old, request.object))
+    before, after = (at(version, "metadata", "labels", names.JOB_NAME) for version in (request.old, request.object))
     if before != after and not is_trusted(request.user, context) and context.policy.controllers and request.user.name:
         verb = "remove it" if before is None else f'keep "{before}"'
         yield forbidden(f"metadata.labels[{names.JOB_NAME}]", f"label is set by the controllers: {verb}")

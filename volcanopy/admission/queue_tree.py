@@ -179,7 +179,7 @@ class Tree:
 
     def _limit_problem(self, resource: str, queue: tuple[str, int], limit: tuple[str, int], changed: str) -> Problem:
         path = f"{PATHS['capability']}[{resource}]"
-        (name, own), (ancestor, most) = ((each, text(resource, units)) for each, units in (queue, limit))
+        (name, own), (ancestor, most) = ((queue_name, text(resource, units)) for queue_name, units in (queue, limit))
         if name == changed:
             return invalid(path, own, f'must not be greater than the capability of ancestor "{ancestor}" ({most})')
         if ancestor == changed:

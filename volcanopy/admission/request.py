@@ -238,13 +238,13 @@ class Known(Protocol):
         ...
 
 
-def name_problems(request: Request, known: Known | None) -> Iterator[Problem]:
+def name_problems(request: Request, existing: Known | None) -> Iterator[Problem]:
     """Yield a problem if an object of another API has the name: the scheduler sees only one object of a name."""
     is_shared = request.kind == "Queue" and request.name in names.SHARED_QUEUES
-    if is_shared or request.operation != "CREATE" or known is None:
+    if is_shared or request.operation != "CREATE" or existing is None:
         return
-    if binding_of(known.api_version) is not request.binding:
-        group = known.api_version.partition("/")[0]
+    if binding_of(existing.api_version) is not request.binding:
+        group = existing.api_version.partition("/")[0]
         detail = f"{request.kind} of {group} has this name: choose another name"
         yield Problem("metadata.name", f"Invalid value: {shown(request.name)}: {detail}")
 

@@ -73,7 +73,7 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     yield from _secret_arguments(spec)
     yield from map(as_warning, job_warnings(spec, context))
     yield from with_any_alternative(
-        spec, lambda each: chain(_gang_findings(each, queue, user, context), node_findings(each, context))
+        spec, lambda variant: chain(_gang_findings(variant, queue, user, context), node_findings(variant, context))
     )
 
 
@@ -96,7 +96,7 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
     if at(before, "suspend") is True and not spec.suspend:
         yield from entry_problems(QueueEntry("spec.queue", spec.queue, user, request.namespace), context)
     if any(at(request.object, "spec", name) != at(before, name) for name in ("tasks", "minAvailable")):
-        yield from with_any_alternative(spec, lambda each: _gang_findings(each, spec.queue, user, context))
+        yield from with_any_alternative(spec, lambda variant: _gang_findings(variant, spec.queue, user, context))
 
 
 def _job_findings(request: Request, context: Context) -> Iterator[Problem]:
@@ -242,19 +242,19 @@ def flow_problems(manifest: Json) -> Iterator[Problem]:
         yield from job_name_problems(
             f"{flow.metadata.name}-{flow.spec.flows[0].name}", dotted=flow.binding.dotted_job_names
         )
-    known = [step.name for step in flow.spec.flows]
+    job_names = [step.name for step in flow.spec.flows]
     dependencies = []
     for number, step in enumerate(flow.spec.flows):
         path, job_name = f"spec.flows[{number}]", f"{flow.metadata.name}-{step.name}"
-        if known.index(step.name) != number and not flow.spec.may_repeat:
+        if job_names.index(step.name) != number and not flow.spec.may_repeat:
             yield duplicate(f"{path}.name", step.name)
         if len(job_name) > _MAX_JOB_NAME:
             yield too_long(f"{path}.name", job_name, _MAX_JOB_NAME, "shorten the name of the flow or job")
         for position, target in enumerate(step.depends_on.targets if step.depends_on else ()):
-            if target in known:
+            if target in job_names:
                 dependencies.append((step.name, target))
             else:
-                fix = f"jobs of the flow are {quoted(sorted(set(known)))}"
+                fix = f"jobs of the flow are {quoted(sorted(set(job_names)))}"
                 yield not_found(f"{path}.dependsOn.targets[{position}]", "job", target, fix)
         for field in sorted(set(step.patch.job_spec) - _JOB_FIELDS) if step.patch else ():
             yield Problem(f"{path}.patch.jobSpec.{field}", UNKNOWN_FIELD)

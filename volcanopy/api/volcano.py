@@ -186,7 +186,7 @@ class VolcanoFlowStatus(JobFlowStatus):
     """Names of jobs in an unknown phase."""
 
 
-class Cluster(Model):
+class QueueCluster(Model):
     """Part of a queue in another cluster."""
 
     name: str = ""
@@ -200,7 +200,7 @@ class Cluster(Model):
 class VolcanoQueueSpec(QueueSpec):
     """Specification of a queue."""
 
-    extend_clusters: list[Cluster] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
+    extend_clusters: list[QueueCluster] = Field(default_factory=list, max_length=1024, json_schema_extra=ATOMIC)
     """Other clusters for the jobs of the queue. Without effect: jobs are not forwarded."""
 
 

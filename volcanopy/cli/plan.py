@@ -68,11 +68,11 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
     """
     manifests = read(files)
     try:
-        known = registry()
+        plugins = registry()
         if options.diff:
-            _print_difference(manifests, options, known)
+            _print_difference(manifests, options, plugins)
             return
-        world = _world(manifests, options, known)
+        world = _world(manifests, options, plugins)
     except ThirdPartyError as error:
         raise CommandError(str(error)) from None
     jobs = None
@@ -82,7 +82,7 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
         world.engine, whatif_engine.limits(world.engine, options.seconds, jobs=jobs, estimates=True)
     )
     if options.remedy:
-        world = _with_remedy(world, manifests, options, known)
+        world = _with_remedy(world, manifests, options, plugins)
     _show(world, options)
 
 
@@ -101,10 +101,10 @@ def _show(world: _World, options: PlanOptions) -> None:
         whatif.note_line("nothing to schedule")
 
 
-def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> _World:
+def _world(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registry) -> _World:
     """Return the cluster of manifests, and the plan of its next cycle."""
     cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
-    chosen = _configuration(options.config, cycle, known)
+    chosen = _configuration(options.config, cycle, plugins)
     schedulers = (cycle.scheduler_names or (cycle.scheduler_name,)) if cycle is not None else ()
     queue = (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE
     objects = [manifest for manifest in manifests if not _is_cycle(manifest)]
@@ -121,13 +121,13 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, known: Registry)
     taken = state.snapshot(moment, "plan")
     for sentence in unknown_measures(taken, chosen).values():
         whatif.note_line(sentence)
-    result = schedule(taken, chosen, known, extender=answers_known)
+    result = schedule(taken, chosen, plugins, extender=answers_known)
     if cycle is not None:
         binding = {key: bind.node for key, bind in cycle.binding.items()}
         loaded.cluster.settle_assumed(binding, cycle.evicting, moment)
         loaded.cluster.commit()
     whatif.submitted(loaded, moment)
-    engine = whatif_engine.engine(loaded, chosen, moment, known, cycle.previous if cycle is not None else None)
+    engine = whatif_engine.engine(loaded, chosen, moment, plugins, cycle.previous if cycle is not None else None)
     if loaded.new:
         result = _all_cycles(engine)
     return _World(loaded, engine, result, cycle)
@@ -152,12 +152,12 @@ def _named(world: _World, text: str) -> str:
     waiting = answers.answer(world.engine, whatif_engine.limits(world.engine, jobs=frozenset(), seconds=0))
     job = waiting.job(name)
     if job is None:
-        known = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
-        raise CommandError(f"--remedy: no waiting job {name!r}; waiting jobs: {known}")
+        waiting_names = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
+        raise CommandError(f"--remedy: no waiting job {name!r}; waiting jobs: {waiting_names}")
     return job.target.group
 
 
-def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> _World:
+def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOptions, plugins: Registry) -> _World:
     """Return the cluster in which a job's remedy is applied. Raises CommandError."""
     name, _, number = options.remedy.partition(":")
     job = world.answer.job(name)
@@ -169,8 +169,8 @@ def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOpti
     if not options.as_json:
         print(f"with: {remedy.text}")
     cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
-    result = _world([*kept, *added], options, known)
-    result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, known)
+    result = _world([*kept, *added], options, plugins)
+    result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, plugins)
     result.plan = _all_cycles(result.engine)
     jobs = frozenset({job.target.group})
     result.answer = answers.answer(
@@ -189,8 +189,8 @@ def _chosen(job: JobAnswer, number: str) -> Remedy:
 
 def _identity(manifest: Manifest) -> str:
     body = manifest.body
-    known = kinds.KINDS.get((manifest.group, manifest.kind))
-    namespaced = known.namespaced if known is not None else (manifest.group, manifest.kind) in kinds.WORKLOADS
+    kind = kinds.KINDS.get((manifest.group, manifest.kind))
+    namespaced = kind.namespaced if kind is not None else (manifest.group, manifest.kind) in kinds.WORKLOADS
     return f"{manifest.kind} {kinds.key_of(kinds.with_namespace(body, namespaced))}"
 
 
@@ -199,24 +199,24 @@ def _changed_configuration(
     remedy: Remedy,
     options: PlanOptions,
     cycle: replay.SchedulingCycle | None,
-    known: Registry,
+    plugins: Registry,
 ) -> SchedulerConfig:
     if not remedy.change.configuration:
         return config
     text = _text(options.config) if options.config is not None else cycle.config if cycle is not None else ""
     content = yaml.safe_load(text) if text else yaml.safe_load(DEFAULT)
-    return parse(json.dumps(content | remedy.change.configuration), known)
+    return parse(json.dumps(content | remedy.change.configuration), plugins)
 
 
 # Differences
 
 
-def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, known: Registry) -> None:
+def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registry) -> None:
     """Print which jobs start at another time, or are evicted, with the files of ``--diff``."""
     changed_config, files = _split(options.diff)
-    before = _world(manifests, PlanOptions(options.config, options.now), known)
+    before = _world(manifests, PlanOptions(options.config, options.now), plugins)
     after_options = PlanOptions(changed_config or options.config, options.now)
-    after = _world([*manifests, *read(files)], after_options, known)
+    after = _world([*manifests, *read(files)], after_options, plugins)
     outcomes = [_outcomes(world, options.seconds / 2) for world in (before, after)]
     changes = [
         {"job": name, "before": outcomes[0].get(name, "absent"), "after": outcomes[1].get(name, "absent")}
@@ -284,16 +284,16 @@ def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
         raise CommandError(f"{manifest.place}: {kinds.field_error(str(error))}") from None
 
 
-def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, known: Registry) -> SchedulerConfig:
+def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, plugins: Registry) -> SchedulerConfig:
     """Return the configuration of the option, or of the snapshot, or the default. Raises CommandError."""
     if config is not None:
         text, source = _text(config), str(config)
     elif cycle is not None and cycle.config:
         text, source = cycle.config, "scheduler configuration of the snapshot (replace it with --config FILE)"
     else:
-        return default(known)
+        return default(plugins)
     try:
-        parsed = parse(text, known)
+        parsed = parse(text, plugins)
     except ConfigError as error:
         raise CommandError(f"{source}: {error}") from None
     for warning in parsed.warnings:

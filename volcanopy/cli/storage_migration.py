@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from volcanopy.api.crd import RESOURCES, Resource
 from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.client.errors import CommandError
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import ApiError, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
@@ -84,7 +84,7 @@ async def _store_in(client: Client, definition: Json, version: str | None) -> bo
     if version is None or _storage(definition) == version:
         return False
     metadata = definition["metadata"]
-    versions = [{**each, "storage": each["name"] == version} for each in definition["spec"]["versions"]]
+    versions = [{**entry, "storage": entry["name"] == version} for entry in definition["spec"]["versions"]]
     change = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"versions": versions}}
     try:
         await client.patch(DEFINITIONS, None, metadata["name"], change)
@@ -135,7 +135,7 @@ async def _write_all(client: Client, kind: Kind[Json]) -> _Outcome:
     async def write() -> None:
         for item in names:
             try:
-                await client.patch(kind, item.namespace or None, item.name, {}, Patch.MERGE)
+                await client.patch(kind, item.namespace or None, item.name, {}, PatchType.MERGE)
             except NotFound:
                 continue  # deleted meanwhile
             except ApiError as error:

@@ -75,9 +75,11 @@ def _left_out(result: load.Loaded) -> dict[str, list[str]]:
     for key, pod in result.cluster.of_kind("Pod").items():
         if pod.spec.node_name or pod_fields.is_over(pod) or pod_fields.job_key(pod):
             continue
-        known = pod.spec.scheduler_name in result.cluster.state.scheduler_names
+        is_scheduled_here = pod.spec.scheduler_name in result.cluster.state.scheduler_names
         reason = (
-            "without a PodGroup" if known else f'with schedulerName "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"'
+            "without a PodGroup"
+            if is_scheduled_here
+            else f'with schedulerName "{pod.spec.scheduler_name or _DEFAULT_SCHEDULER}"'
         )
         left_out.setdefault(reason, []).append(short(key))
     return left_out
@@ -163,7 +165,7 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
         state = await cluster_state(client)
     except UnreadableError as fault:
         raise CommandError(f"--plan: {fault}") from None
-    known = set(state.cluster.keys.get("BatchJob", ()))
+    earlier_jobs = set(state.cluster.keys.get("BatchJob", ()))
     now = datetime.now(UTC)
     new: dict[tuple[str, str], Json] = {}
     for body in bodies:
@@ -174,7 +176,7 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     loaded = load.Loaded(state.cluster, new=new)
     submitted(loaded, now)
     engine = whatif_engine.engine(loaded, state.config, now, state.registry)
-    groups = {target.group for target in targets(state.cluster) if target.job and target.job not in known}
+    groups = {target.group for target in targets(state.cluster) if target.job and target.job not in earlier_jobs}
     groups |= {step.target.group for step in flow_steps(state.cluster, now)}  # the cluster's own flows are not read
     result = answers.answer(engine, whatif_engine.limits(engine, jobs=frozenset(groups), estimates=True))
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))

@@ -7,7 +7,7 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.volcano_crds import crds_of_api
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NAMESPACES
@@ -41,7 +41,7 @@ class Creator:
     async def install_definitions(self, api: str = names.API) -> None:
         """Create or update the CRDs of an API."""
         for body in crds_of_api(api):
-            await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, Patch.APPLY, force=True)
+            await self._client.patch(DEFINITIONS, None, body["metadata"]["name"], body, PatchType.APPLY, force=True)
 
     async def create(self, bodies: Iterable[Json]) -> list[Json]:
         """Create the objects, or change those that exist. Raises CreateError."""

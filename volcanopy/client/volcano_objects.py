@@ -35,10 +35,10 @@ class ApiObjects:
     def of(self, apis: ApiViews) -> list[Any]:
         """Return the objects of some APIs, of several with one name that which the scheduler takes."""
         items = [Change(ChangeType.ADDED, item) for item in self.items if is_of(item, apis)]
-        known: dict[tuple[type[Any], str], Any] = {}
+        objects: dict[tuple[type[Any], str], Any] = {}
         for change in NameConflicts().resolve(items):  # of two, the one that is taken comes last
-            known[type(change.object), change.object.metadata.key] = change.object
-        return list(known.values())
+            objects[type(change.object), change.object.metadata.key] = change.object
+        return list(objects.values())
 
 
 async def unfinished_jobs(client: Client) -> list[Json]:

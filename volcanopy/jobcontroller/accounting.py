@@ -13,7 +13,7 @@ from volcanopy.api import quantity
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Eviction, TaskSpec
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of_json
 from volcanopy.api.core import Pod, PodGroup
-from volcanopy.jobcontroller.observed import Disruption, Member
+from volcanopy.jobcontroller.observed import Disruption, JobPod
 from volcanopy.jobcontroller.status import ADMITTED
 
 MOST_EVICTIONS = 32
@@ -24,7 +24,7 @@ _ON_NODES = ("Running", "Succeeded", "Failed", "Unknown")
 def accounted(
     job: BatchJob,
     status: BatchJobStatus,
-    members: Sequence[Member],
+    members: Sequence[JobPod],
     group: PodGroup | None,
     disruptions: Iterable[Disruption],
     now: datetime,
@@ -42,23 +42,23 @@ def accounted(
     return status.model_copy(update=update)
 
 
-def with_evictions(known: Sequence[Eviction], disruptions: Iterable[Disruption]) -> list[Eviction]:
+def with_evictions(evictions: Sequence[Eviction], disruptions: Iterable[Disruption]) -> list[Eviction]:
     """Return the evictions with those that were observed; pods that are evicted together are one entry."""
-    pods = {(entry.time, entry.by): entry.pods for entry in known}
+    pods = {(entry.time, entry.by): entry.pods for entry in evictions}
     for disruption in disruptions:
         key = (disruption.time, disruption.by)
         pods[key] = max(pods.get(key, 0), disruption.pods)
     return [Eviction(time=time, by=by, pods=number) for (time, by), number in sorted(pods.items())][-MOST_EVICTIONS:]
 
 
-def latest_cause(known: Sequence[Eviction], disruptions: Iterable[Disruption]) -> str:
+def latest_cause(evictions: Sequence[Eviction], disruptions: Iterable[Disruption]) -> str:
     """Return by what pods were evicted last, as far as the status does not have it; empty if it has all evictions."""
-    recorded = {(entry.time, entry.by): entry.pods for entry in known}
+    recorded = {(entry.time, entry.by): entry.pods for entry in evictions}
     new = [eviction for eviction in disruptions if eviction.pods > recorded.get((eviction.time, eviction.by), 0)]
     return max(new, key=lambda eviction: eviction.time).by if new else ""
 
 
-def usage(job: BatchJob, members: Sequence[Member], now: datetime) -> dict[str, int]:
+def usage(job: BatchJob, members: Sequence[JobPod], now: datetime) -> dict[str, int]:
     """Return the resource-seconds since the last status, in base units: of cpu and of extended resources."""
     since = job.status.usage_time
     total: Counter[str] = Counter()
@@ -74,7 +74,7 @@ def usage(job: BatchJob, members: Sequence[Member], now: datetime) -> dict[str, 
     return dict(total)
 
 
-def _missing(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> int:
+def _missing(status: BatchJobStatus, task: TaskSpec, mine: Sequence[JobPod]) -> int:
     """Return the number of pods that ran at the last status and are gone since."""
     counted = status.task_status_count.get(task.name)
     if counted is None:
@@ -83,7 +83,7 @@ def _missing(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> 
     return min(max(before - sum(member.phase in _ON_NODES for member in mine), 0), counted.phase.get("Running", 0))
 
 
-def _seconds(member: Member, since: datetime | None, now: datetime) -> int:
+def _seconds(member: JobPod, since: datetime | None, now: datetime) -> int:
     """Return for how many seconds of the interval a pod was on a node."""
     begin = _start(member.pod)
     if begin is None:
@@ -100,8 +100,8 @@ def _start(pod: Pod) -> datetime | None:
 def _end(pod: Pod) -> datetime | None:
     """Return when the last container of an ended pod ended; None if that is not known."""
     ends = [status.state.terminated for status in pod.status.container_statuses]
-    known = [time for end in ends if end is not None and (time := _aware(end.finished_at)) is not None]
-    return max(known, default=None)
+    times = [time for end in ends if end is not None and (time := _aware(end.finished_at)) is not None]
+    return max(times, default=None)
 
 
 def _aware(time: datetime | None) -> datetime | None:

@@ -15,7 +15,7 @@ from volcanopy.api.lifecycle import Action, Command, Event
 from volcanopy.jobcontroller.accounting import latest_cause
 from volcanopy.jobcontroller.deadline import without_start
 from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respond
-from volcanopy.jobcontroller.observed import Disruption, Member, RestartIndex
+from volcanopy.jobcontroller.observed import Disruption, JobPod, RestartIndex
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
 from volcanopy.jobcontroller.restart_pause import with_pause
@@ -35,7 +35,7 @@ class Decision:
     def __init__(
         self,
         job: BatchJob,
-        members: Sequence[Member],
+        members: Sequence[JobPod],
         pod_group: PodGroup | None,
         now: datetime,
         disruptions: Sequence[Disruption] = (),
@@ -249,7 +249,7 @@ class Decision:
         self.events.append(RecordEvent("Warning", reason, message))
 
 
-def _is_replaced(member: Member, restarts: RestartIndex) -> bool:
+def _is_replaced(member: JobPod, restarts: RestartIndex) -> bool:
     return restarts.replaces(member.task, member.partition, member.name, member.retry)
 
 
@@ -277,7 +277,7 @@ def _meant(action: Action, about: JobEvent, delayed: DelayedAction) -> bool:
             return True
 
 
-def _since(delayed: DelayedAction, member: Member | None) -> str:
+def _since(delayed: DelayedAction, member: JobPod | None) -> str:
     if delayed.event is Event.POD_FAILED and member is not None and member.phase == "Failed":
         return f"{member.failure}: {delayed.event} timed out"
     about = f"pod {delayed.pod}" if delayed.pod else f"task {delayed.task}" if delayed.task else "the job"

@@ -117,24 +117,24 @@ class Waiting:
         self.reasons: list[str] = []
         probe = step.depends_on.probe if step.depends_on else None
         probe = None if probe is None or probe.empty else probe
-        known = set()
+        task_names = set()
         for target in step.targets:
             entry = entries.get(target)
             job = seen.jobs.get(f"{flow.metadata.name}-{target}")
             if entry is not None and entry.state == "Completed":
-                known |= _asked_tasks(probe)
+                task_names |= _asked_tasks(probe)
                 continue
             tasks = {task.name: task for task in job.spec.tasks} if job is not None else {}
             if probe is None or (tasks and not _asked_tasks(probe) & set(tasks)):
                 state = f" ({entry.state})" if entry and entry.state else ""
                 self.reasons.append(f'waiting for job "{target}" to complete{state}')
             elif job is None:
-                known |= _asked_tasks(probe)
+                task_names |= _asked_tasks(probe)
                 self.reasons.append(f'waiting for job "{target}" to be created')
             else:
-                known |= set(tasks)
+                task_names |= set(tasks)
                 self._probe(target, job, tasks, probe, seen)
-        if missing := sorted(_asked_tasks(probe) - known):
+        if missing := sorted(_asked_tasks(probe) - task_names):
             self.reasons.insert(0, f"probe task not found in any target: {', '.join(missing)}: correct the flow")
 
     def _probe(

@@ -121,32 +121,32 @@ def _left(entry: FlowJobStatus, now: datetime) -> FlowJobStatus:
 
 
 def _history(entry: FlowJobStatus, phase: str, now: datetime, ended: datetime | None) -> list[RunningHistory]:
-    known = list(entry.running_histories)
-    if known and known[-1].state == phase:
-        return known
-    if known and known[-1].end_timestamp is None:
-        known[-1] = known[-1].model_copy(update={"end_timestamp": now})
+    histories = list(entry.running_histories)
+    if histories and histories[-1].state == phase:
+        return histories
+    if histories and histories[-1].end_timestamp is None:
+        histories[-1] = histories[-1].model_copy(update={"end_timestamp": now})
     if phase:
-        known.append(RunningHistory(state=phase, start_timestamp=ended or now, end_timestamp=ended))
-    return known[-_REMEMBERED:]
+        histories.append(RunningHistory(state=phase, start_timestamp=ended or now, end_timestamp=ended))
+    return histories[-_REMEMBERED:]
 
 
 def _state(flow: JobFlow, entries: Mapping[str, FlowJobStatus], now: datetime) -> FlowState:
     """Return the state of the flow from its jobs. Succeed and Failed are final."""
-    known = flow.status.state
-    if known.phase in {FlowPhase.SUCCEED, FlowPhase.FAILED}:
-        return known
+    current = flow.status.state
+    if current.phase in {FlowPhase.SUCCEED, FlowPhase.FAILED}:
+        return current
     if all(entry.state == "Completed" for entry in entries.values()):
         message = f"{len(entries)}/{len(entries)} jobs completed"
-        return _entered(known, FlowPhase.SUCCEED, "JobsCompleted", message, now)
+        return _entered(current, FlowPhase.SUCCEED, "JobsCompleted", message, now)
     lost = [entry for entry in entries.values() if entry.state in _LOST]
     if lost and (flow.spec.failure_policy != "continue" or not _goes_on(flow, entries)):
         message = "; ".join(f"{entry.name} is {entry.state}: {entry.message}" for entry in lost)
-        return _entered(known, FlowPhase.FAILED, "JobFailed", message, now)
+        return _entered(current, FlowPhase.FAILED, "JobFailed", message, now)
     begun = any(entry.state not in {"", "Pending"} for entry in entries.values())
-    if begun or known.phase is FlowPhase.RUNNING:
-        return _entered(known, FlowPhase.RUNNING, "JobsRunning", "", now)
-    return _entered(known, FlowPhase.PENDING, "JobsPending", "", now)
+    if begun or current.phase is FlowPhase.RUNNING:
+        return _entered(current, FlowPhase.RUNNING, "JobsRunning", "", now)
+    return _entered(current, FlowPhase.PENDING, "JobsPending", "", now)
 
 
 def _goes_on(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> bool:
@@ -162,8 +162,8 @@ def _hopeless(flow: JobFlow, entries: Mapping[str, FlowJobStatus]) -> frozenset[
     return graphs.unreachable_after(graphs.flow_graph(flow.spec.jobs), lost, waiting) if lost else frozenset()
 
 
-def _entered(known: FlowState, phase: FlowPhase, reason: str, message: str, now: datetime) -> FlowState:
-    since = known.last_transition_time if known.phase is phase else now
+def _entered(current: FlowState, phase: FlowPhase, reason: str, message: str, now: datetime) -> FlowState:
+    since = current.last_transition_time if current.phase is phase else now
     return FlowState(phase=phase, reason=reason, message=message, last_transition_time=since)
 
 
@@ -256,11 +256,11 @@ def _endable(job: BatchJob) -> bool:
 def _announced(
     flow: JobFlow, state: FlowState, before: Mapping[str, FlowJobStatus], entries: Mapping[str, FlowJobStatus]
 ) -> Iterator[RecordEvent]:
-    known = flow.status.state
-    if state.phase is not known.phase:
+    current = flow.status.state
+    if state.phase is not current.phase:
         assert state.phase is not None
         yield RecordEvent("Warning" if state.phase is FlowPhase.FAILED else "Normal", state.phase, state.message)
-    elif state.reason in {"Stuck", "DependencyCycle"} and state.message != known.message:
+    elif state.reason in {"Stuck", "DependencyCycle"} and state.message != current.message:
         yield RecordEvent("Warning", state.reason, state.message)
     for name, entry in entries.items():
         if entry.attempt > (before[name].attempt if name in before else 0):

@@ -20,7 +20,7 @@ from volcanopy.api.model import Json, format_duration, parse_duration
 from volcanopy.api.quantity import INT64_MAX, amount, text
 from volcanopy.api.scheduling import NetworkTopology
 from volcanopy.jobcontroller.naming import inherited_annotations, owner_reference, pod_group_name
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import JobPod
 
 Amounts = dict[str, int]
 
@@ -64,7 +64,7 @@ def pod_group(
     }
 
 
-def without_removed(job: BatchJob, members: Iterable[Member]) -> BatchJob:
+def without_removed(job: BatchJob, members: Iterable[JobPod]) -> BatchJob:
     """Return the job without the pods that had succeeded before they were deleted: the gang waits for the others only."""
     removed = Counter(member.task for member in members if member.removed)
     if not removed:
@@ -119,13 +119,17 @@ def _with_alternatives(
     learnt: Mapping[str, timedelta],
     existing: PodGroup | None,
 ) -> Json:
-    known = {each.name: each.running_estimate for each in existing.spec.alternatives} if existing else {}
+    running_estimates = (
+        {alternative.name: alternative.running_estimate for alternative in existing.spec.alternatives}
+        if existing
+        else {}
+    )
     own, specs, alternatives = {task.name for task in started}, list[Json](), list[Json]()
     for alternative in job.spec.alternatives:
         name, merged = alternative.name, with_alternative(job, alternative.name)
         tasks = [task for task in merged.spec.tasks if task.name in own]
         spec = pod_group_spec(merged, tasks, priorities)
-        estimate = merged.spec.running_estimate or _unchanged(known.get(name, ""), learnt.get(name))
+        estimate = merged.spec.running_estimate or _unchanged(running_estimates.get(name, ""), learnt.get(name))
         made: Json = {"name": name, "minResources": spec["minResources"]}
         if estimate:
             made["runningEstimate"] = format_duration(estimate)
@@ -139,8 +143,8 @@ def _unchanged(text: str, time: timedelta | None) -> timedelta | None:
     """Return a learnt run time, or the known one in a text if it is close."""
     if time is None or not text or not _is_close(text, time):
         return time
-    known = parse_duration(text)
-    return known if isinstance(known, timedelta) else time
+    duration = parse_duration(text)
+    return duration if isinstance(duration, timedelta) else time
 
 
 def _pods(task: TaskSpec, count: int) -> Json:
@@ -178,10 +182,10 @@ def annotation_changes(job: BatchJob, learnt: timedelta | None, existing: PodGro
 
 def _is_close(text: str, time: timedelta) -> bool:
     try:
-        known = parse_duration(text)
+        duration = parse_duration(text)
     except ValueError:
         return False
-    return isinstance(known, timedelta) and abs(known - time) <= known / 5
+    return isinstance(duration, timedelta) and abs(duration - time) <= duration / 5
 
 
 def _topology(topology: NetworkTopology) -> Json:

@@ -72,9 +72,9 @@ class LearntRunTimes:
     def learn(self, key: Key, run: timedelta) -> None:
         """Add a run of a job, to those of its user and of its queue, too."""
         queue, user, _ = key
-        for each in dict.fromkeys((key, (queue, user, ""), (queue, "", ""))):
-            runs = self._runs.pop(each, [])
-            self._runs[each] = [*runs, max(round(run.total_seconds()), 1)][-RUNS:]
+        for scope in dict.fromkeys((key, (queue, user, ""), (queue, "", ""))):
+            runs = self._runs.pop(scope, [])
+            self._runs[scope] = [*runs, max(round(run.total_seconds()), 1)][-RUNS:]
         while len(self._runs) > JOBS:
             del self._runs[next(iter(self._runs))]
 

@@ -19,7 +19,7 @@ from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskSpec
 from volcanopy.api.core import PodGroup
 from volcanopy.api.lifecycle import Action, Event, LifecyclePolicy
 from volcanopy.jobcontroller.naming import pod_name
-from volcanopy.jobcontroller.observed import Member, disruption
+from volcanopy.jobcontroller.observed import JobPod, disruption
 
 _NOT_ANY = frozenset({Event.POD_PENDING, Event.JOB_UPDATED})
 
@@ -78,7 +78,7 @@ def _fits(policy: LifecyclePolicy, job_event: JobEvent) -> bool:
 def job_events(
     job: BatchJob,
     status: BatchJobStatus,
-    members: Sequence[Member],
+    members: Sequence[JobPod],
     pod_group: PodGroup | None,
     eviction: str = "",
     not_ready: Mapping[str, str] = MappingProxyType({}),
@@ -100,7 +100,7 @@ def job_events(
         yield JobEvent(Event.JOB_UPDATED, message="the job was updated")
 
 
-def _of_pods(members: Iterable[Member]) -> Iterator[JobEvent]:
+def _of_pods(members: Iterable[JobPod]) -> Iterator[JobEvent]:
     for member in members:
         if member.phase == "Failed":
             yield _about(Event.POD_FAILED, member, member.failure)
@@ -108,7 +108,7 @@ def _of_pods(members: Iterable[Member]) -> Iterator[JobEvent]:
             yield _about(Event.POD_PENDING, member, member.start_problem or f"pod {member.name} is pending")
 
 
-def _about(event: Event, member: Member, message: str) -> JobEvent:
+def _about(event: Event, member: JobPod, message: str) -> JobEvent:
     uid = member.pod.metadata.uid
     codes = member.exit_codes if event is Event.POD_FAILED else ()
     return JobEvent(event, member.task, member.partition, member.name, uid, codes, member.retry, message)
@@ -118,15 +118,15 @@ def _lost(
     job: BatchJob,
     status: BatchJobStatus,
     task: TaskSpec,
-    mine: Sequence[Member],
+    mine: Sequence[JobPod],
     eviction: str,
     not_ready: Mapping[str, str],
 ) -> Iterator[JobEvent]:
     """Yield pods that the status counts and that are deleted or terminating."""
     counted = status.task_status_count.get(task.name)
-    known = min(sum(counted.phase.values()) if counted else 0, task.replicas)
+    total = min(sum(counted.phase.values()) if counted else 0, task.replicas)
     staying = {member.index for member in mine if not member.leaving}
-    lost = known - len(staying)
+    lost = total - len(staying)
     if lost <= 0:
         return
     leaving = {member.index: member for member in mine if member.leaving}
@@ -158,7 +158,7 @@ def _lost(
         yield replace(about, evicted=bool(observed))
 
 
-def _deletion(member: Member | None) -> float:
+def _deletion(member: JobPod | None) -> float:
     """Return when a pod is or was to be gone; 0 for one that is gone."""
     if member is None:
         return 0.0
@@ -170,7 +170,7 @@ def _partition(task: TaskSpec, index: int) -> str:
     return str(index // task.partition_policy.partition_size) if task.partition_policy else ""
 
 
-def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[Member]) -> Iterator[JobEvent]:
+def _of_task(status: BatchJobStatus, task: TaskSpec, mine: Sequence[JobPod]) -> Iterator[JobEvent]:
     done = [member for member in mine if member.phase == "Succeeded"]
     if task.replicas and len(done) >= task.replicas:
         about = max(done, key=lambda member: member.version)

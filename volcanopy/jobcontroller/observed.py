@@ -21,7 +21,7 @@ DISRUPTION_TARGET = "DisruptionTarget"
 """The type of the condition of pods that are evicted."""
 
 
-class Member:
+class JobPod:
     """A pod of a job: which one of which task, made at which version and retry of the job.
 
     ``phase`` is the pod's phase, ``ended`` whether it has run to its end, well or not. ``evicted`` is whether it failed because
@@ -151,7 +151,7 @@ class RestartIndex:
         return bool(before) and any(retry < before.get(key, 0) for key in _targets(task, partition, pod))
 
 
-def unfinished(restarts: Sequence[Restart], members: Iterable[Member]) -> list[Restart]:
+def unfinished(restarts: Sequence[Restart], members: Iterable[JobPod]) -> list[Restart]:
     """Return the restarts of which pods remain that they replace."""
     oldest: dict[tuple[str, str, str], int] = {}
     if restarts:
@@ -227,11 +227,11 @@ class Observed:
     pods_before_admission: bool = False
     """Whether its pods may be created together with its PodGroup (:mod:`volcanopy.jobcontroller.admission_backlog`)."""
 
-    def members(self, job: BatchJob) -> tuple[Member, ...]:
+    def members(self, job: BatchJob) -> tuple[JobPod, ...]:
         """The pods that the job controls, by task and index."""
         order = {task.name: number for number, task in enumerate(job.spec.tasks)}
         members = {member.name: member for member in _members(job, self.pods)}
-        of_index: dict[tuple[str, int], list[Member]] = {}
+        of_index: dict[tuple[str, int], list[JobPod]] = {}
         removed = (*removed_members(job), *_members(job, self.removed))
         for member in members.values() if removed else ():
             of_index.setdefault((member.task, member.index), []).append(member)
@@ -249,14 +249,14 @@ class Observed:
         return tuple(sorted(everyone, key=lambda pod: (order.get(pod.task, len(order)), pod.task, pod.index, pod.name)))
 
 
-def _members(job: BatchJob, pods: Iterable[Pod]) -> Iterator[Member]:
+def _members(job: BatchJob, pods: Iterable[Pod]) -> Iterator[JobPod]:
     uid = job.metadata.uid
     for pod in pods:
         if _controls(uid, pod) and (member := _member(pod)) is not None:
             yield member
 
 
-def removed_members(job: BatchJob) -> Iterator[Member]:
+def removed_members(job: BatchJob) -> Iterator[JobPod]:
     """Yield the pods that the status counts as succeeded although they are deleted.
 
     Their version is lost: it is that before the current one, so that nothing but the end of the job follows from them anew.
@@ -265,7 +265,7 @@ def removed_members(job: BatchJob) -> Iterator[Member]:
         for index in indexes(job.status.completed_indexes.get(task.name, ""), task.replicas):
             metadata = Meta(name=pod_name(job, task, index), namespace=job.metadata.namespace)
             pod = Pod(metadata=metadata, status=PodStatus(phase="Succeeded"))
-            yield Member(pod, task.name, index, job.status.version - 1, job.status.retry_count, "")
+            yield JobPod(pod, task.name, index, job.status.version - 1, job.status.retry_count, "")
 
 
 def indexes(text: str, end: int) -> Iterator[int]:
@@ -291,11 +291,11 @@ def _controls(uid: str, pod: Pod) -> bool:
     return owner is not None and owner.uid == uid
 
 
-def _member(pod: Pod) -> Member | None:
+def _member(pod: Pod) -> JobPod | None:
     notes, labels = pod.metadata.annotations, pod.metadata.labels
     task, index = names.TASK_SPEC, names.TASK_INDEX
     try:
-        return Member(
+        return JobPod(
             pod,
             notes[task] if task in notes else labels[task],
             int(notes[index] if index in notes else labels[index]),

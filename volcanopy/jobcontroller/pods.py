@@ -15,7 +15,7 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import JobPod
 from volcanopy.jobcontroller.plan import CreatePod
 from volcanopy.jobcontroller.plugins.plugin import JobPlugin
 
@@ -33,7 +33,7 @@ class PodMaker(Protocol):
         ...
 
 
-def started_tasks(job: BatchJob, members: Sequence[Member]) -> list[TaskSpec]:
+def started_tasks(job: BatchJob, members: Sequence[JobPod]) -> list[TaskSpec]:
     """The tasks that need not wait (any more) for others; ``members`` are the pods that stay."""
     counts: dict[str, int] = {}
     for member in members:
@@ -54,7 +54,7 @@ def missing_pods(
     job: BatchJob,
     status: BatchJobStatus,
     started: Iterable[TaskSpec],
-    members: Sequence[Member],
+    members: Sequence[JobPod],
     taken: Collection[str],
     plugins: Sequence[JobPlugin[Any]],
     *,
@@ -66,7 +66,7 @@ def missing_pods(
     are the names of all its pods.
     """
     replaces = job.spec.replaces_terminating
-    present: dict[str, list[Member]] = {}
+    present: dict[str, list[JobPod]] = {}
     for member in members:
         if not (replaces and member.is_terminating):
             present.setdefault(member.task, []).append(member)

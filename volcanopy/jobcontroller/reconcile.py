@@ -27,7 +27,7 @@ from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision
 from volcanopy.jobcontroller.job_podgroup import annotation_changes, changes, pod_group, pod_group_spec, without_removed
 from volcanopy.jobcontroller.naming import pod_group_name
-from volcanopy.jobcontroller.observed import Member, Observed, is_of_version, oldest_first, unfinished
+from volcanopy.jobcontroller.observed import JobPod, Observed, is_of_version, oldest_first, unfinished
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
 from volcanopy.jobcontroller.plan import (
     ApplyObject,
@@ -150,9 +150,9 @@ def _selected(job: BatchJob, group: PodGroup | None) -> SelectedAlternative | No
     current = _current(group, job.status)
     if current is None or current.status.phase not in ADMITTED:
         return None
-    known = {alternative.name for alternative in job.spec.alternatives}
+    alternative_names = {alternative.name for alternative in job.spec.alternatives}
     chosen = current.status.alternative
-    if chosen is None or chosen.name not in known:
+    if chosen is None or chosen.name not in alternative_names:
         return SelectedAlternative(name=job.spec.alternatives[0].name)
     return SelectedAlternative(name=chosen.name, message=chosen.message)
 
@@ -251,8 +251,8 @@ def _controlled(job: BatchJob, status: BatchJobStatus, plugins: Plugins, broken:
 def _announced(before: BatchJobStatus, after: BatchJobStatus) -> Iterator[RecordEvent]:
     state = after.state
     assert state.phase is not None
-    known = before.state.phase or Phase.PENDING  # a job that has just been created
-    if state.phase is not known:
+    current = before.state.phase or Phase.PENDING  # a job that has just been created
+    if state.phase is not current:
         yield RecordEvent("Warning" if state.phase in _ALARMING else "Normal", state.phase, state.message)
     elif state.phase in _WITH_TROUBLE and state.reason not in {before.state.reason, *USUAL_REASONS}:
         yield RecordEvent("Warning", state.reason, state.message)
@@ -299,7 +299,7 @@ def _missing_objects(
     job: BatchJob,
     status: BatchJobStatus,
     observed: Observed,
-    members: Sequence[Member],
+    members: Sequence[JobPod],
     doomed: frozenset[str],
     plugins: Plugins,
     pausing: bool,

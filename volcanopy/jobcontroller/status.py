@@ -12,7 +12,7 @@ from volcanopy.api.core import Condition as SeenCondition
 from volcanopy.api.core import PodGroup
 from volcanopy.api.model import Condition
 from volcanopy.api.quantity import counted
-from volcanopy.jobcontroller.observed import Member, index_text
+from volcanopy.jobcontroller.observed import JobPod, index_text
 from volcanopy.jobcontroller.phases import FINISHED, RESTARTS
 
 ADMITTED = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
@@ -40,7 +40,7 @@ class Counts:
     unknown: int = 0
     terminating: int = 0
     by_task: dict[str, dict[str, int]] = field(default_factory=dict)
-    first_failed: dict[str, Member] = field(default_factory=dict)
+    first_failed: dict[str, JobPod] = field(default_factory=dict)
     """First failed pod of each task, by index."""
     start_problem: str = ""
     """Why the first pod that cannot start cannot; empty if there is none."""
@@ -58,11 +58,11 @@ class Counts:
         return bool(self.pending or self.running or self.unknown or self.terminating)
 
 
-def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
+def count(members: Iterable[JobPod], doomed: Collection[str]) -> Counts:
     """Return the number of pods by phase. ``doomed`` are the names of pods to delete, which count as terminating."""
     phases = {"Pending": 0, "Running": 0, "Succeeded": 0, "Failed": 0, "Unknown": 0}
     by_task: dict[str, dict[str, int]] = {}
-    first_failed: dict[str, Member] = {}
+    first_failed: dict[str, JobPod] = {}
     terminating, start_problem, repeated_failure = 0, "", ""
     for member in members:
         if member.leaving or member.name in doomed:
@@ -92,7 +92,7 @@ def count(members: Iterable[Member], doomed: Collection[str]) -> Counts:
     )
 
 
-def completed_indexes(members: Iterable[Member], doomed: Collection[str]) -> dict[str, str]:
+def completed_indexes(members: Iterable[JobPod], doomed: Collection[str]) -> dict[str, str]:
     """Return the indexes of the pods that had succeeded before they were deleted, by task. ``members`` are in order."""
     removed: dict[str, list[int]] = {}
     for member in members:

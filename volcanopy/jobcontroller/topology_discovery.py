@@ -140,13 +140,13 @@ def changes(
     by_name = {str(item["metadata"]["name"]): item for item in reversed(discovered)}
     create, change = [], []
     for domain, name in _named(_domains(types, nodes), discovered):
-        known = by_name.get(name)
-        if known is None:
+        current = by_name.get(name)
+        if current is None:
             create.append(_hyper_node(domain, name, api_version))
             continue
-        left.pop(_identity(known), None)
-        after = _hyper_node(domain, name, known["apiVersion"])
-        if not _same(known, after):
+        left.pop(_identity(current), None)
+        after = _hyper_node(domain, name, current["apiVersion"])
+        if not _same(current, after):
             change.append(after)
     return HyperNodeChanges(tuple(create), tuple(change), tuple(left.values()))
 
@@ -201,10 +201,10 @@ def _hyper_node(domain: _Domain, name: str, api_version: str) -> Json:
     }
 
 
-def _same(known: Json, after: Json) -> bool:
+def _same(existing: Json, after: Json) -> bool:
     """Whether a HyperNode has this content; it may have further labels."""
-    labels: Mapping[str, str] = known["metadata"].get("labels") or {}
-    spec: Json = known.get("spec") or {}
+    labels: Mapping[str, str] = existing["metadata"].get("labels") or {}
+    spec: Json = existing.get("spec") or {}
     desired: Mapping[str, str] = after["metadata"]["labels"]
     return desired.items() <= labels.items() and bool(after["spec"] == spec)
 

@@ -10,7 +10,7 @@ from volcanopy.api.batch import BatchJobStatus
 from volcanopy.api.core import Node
 from volcanopy.api.model import Condition, format_time, quoted
 from volcanopy.api.quantity import counted
-from volcanopy.jobcontroller.observed import Member
+from volcanopy.jobcontroller.observed import JobPod
 from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.status import CANNOT_TERMINATE, phase_message
 
@@ -32,7 +32,7 @@ def not_ready_reason(node: Node) -> str:
     return ""
 
 
-def stuck_pods(members: Sequence[Member], doomed: Collection[str], not_ready: Mapping[str, str]) -> str:
+def stuck_pods(members: Sequence[JobPod], doomed: Collection[str], not_ready: Mapping[str, str]) -> str:
     """Return which pods cannot end because of their nodes, and the remedy, as a clause; empty if there are none.
 
     ``not_ready`` has the reason of each node that is not ready, ``doomed`` the names of the pods to delete.

@@ -116,7 +116,7 @@ def _state(session: Session, task: TaskView) -> State:
     )
 
 
-class Change(NamedTuple):
+class FieldChange(NamedTuple):
     """A task that was placed on a node, or evicted from it."""
 
     task: TaskView
@@ -129,7 +129,7 @@ class Change(NamedTuple):
         return verb.format(self.task.key, session.snapshot.nodes.names[self.node])
 
 
-def _changed_results(session: Session, states: Sequence[State], change: Change, name: str) -> Iterator[str]:
+def _changed_results(session: Session, states: Sequence[State], change: FieldChange, name: str) -> Iterator[str]:
     """Yield the results that a change may not have changed. A task with another cache key than before is asked about anew."""
     names, placed = (
         session.snapshot.nodes.names,
@@ -153,7 +153,7 @@ def _changed_results(session: Session, states: Sequence[State], change: Change, 
                 yield f"{kept}, but {text} changes what {hook!r} returns for that node in another way than its columns: {hint}"
 
 
-def _change(session: Session, statement: Statement, rng: Random) -> Change | None:
+def _change(session: Session, statement: Statement, rng: Random) -> FieldChange | None:
     """Place a waiting task, or evict a running one; None if nothing can be changed."""
     ledger = session.ledger
     pending, running = (np.flatnonzero(ledger.status == status).tolist() for status in (Status.PENDING, Status.RUNNING))
@@ -161,7 +161,7 @@ def _change(session: Session, statement: Statement, rng: Random) -> Change | Non
         row = rng.choice(running)
         node = int(ledger.node[row])
         statement.evict(row, "check")
-        return Change(TaskView(ledger, row), node, is_placement=False)
+        return FieldChange(TaskView(ledger, row), node, is_placement=False)
     rng.shuffle(pending)
     for row in pending:
         task = TaskView(ledger, row)
@@ -173,7 +173,7 @@ def _change(session: Session, statement: Statement, rng: Random) -> Change | Non
         if nodes:
             node = rng.choice(nodes)
             statement.allocate(row, node)
-            return Change(task, node, is_placement=True)
+            return FieldChange(task, node, is_placement=True)
     return None
 
 

@@ -21,7 +21,7 @@ LABEL = "telemetry-policy"
 Statistic = Literal["mean", "deviation", "peak", "prediction"]
 
 
-class Rule(Arguments):
+class MetricRule(Arguments):
     """A statistic of a measure compared with a number."""
 
     measure: str
@@ -41,7 +41,7 @@ class Preference(Arguments):
 class Policy(Arguments):
     """The rules of pods with this policy."""
 
-    dontschedule: tuple[Rule, ...] = ()
+    dontschedule: tuple[MetricRule, ...] = ()
     """Nodes where one of these is true take none of the pods."""
     scheduleonmetric: Preference | None = None
     unknown: Literal["allow", "reject"] = "allow"

@@ -40,8 +40,8 @@ def admit(cluster: Cluster, body: Json, user: User = SUPERUSER, registry: Regist
     """Review a manifest that is created, or replaces an object."""
     if body.get("kind") not in _REVIEWED:
         return Admitted(body)
-    known = cluster.objects.get((str(body["kind"]), kinds.key_of(body)))
-    old = None if known is None else cluster.body(str(body["kind"]), kinds.key_of(body))
+    current = cluster.objects.get((str(body["kind"]), kinds.key_of(body)))
+    old = None if current is None else cluster.body(str(body["kind"]), kinds.key_of(body))
     context = context_of(cluster, registry)
     if body["kind"] == "JobFlow":
         context = replace(
@@ -62,16 +62,16 @@ def problems_of_new(cluster: Cluster, keys: Iterable[tuple[str, str]]) -> dict[t
     keys = list(keys)
     if not keys:
         return {}
-    context, known = context_of(cluster), cluster.state.queues
-    new = sorted((name for kind, name in keys if kind == "Queue"), key=lambda name: (len(lineage(name, known)), name))
-    created = {name: queue for name, queue in known.items() if name not in set(new)}
+    context, queues = context_of(cluster), cluster.state.queues
+    new = sorted((name for kind, name in keys if kind == "Queue"), key=lambda name: (len(lineage(name, queues)), name))
+    created = {name: queue for name, queue in queues.items() if name not in set(new)}
     result: dict[tuple[str, str], tuple[str, ...]] = {}
     for kind, key in [*(("Queue", name) for name in new), *(key for key in keys if key[0] != "Queue")]:
         response = _review(cluster.body(kind, key), None, replace(context, queues=created), SUPERUSER)
         if problems := _problems(response):
             result[kind, key] = problems
         elif kind == "Queue":
-            created[key] = known[key]
+            created[key] = queues[key]
     return result
 
 
@@ -87,9 +87,9 @@ def new_problems(cluster: Cluster, mark: int) -> list[str]:
             continue
         body = cluster.body(kind, name)
         before = () if old is None else _problems(_review(old, old, context, SUPERUSER))
-        known = {_without_amounts(text) for text in before}
+        earlier_texts = {_without_amounts(text) for text in before}
         after = _problems(_review(body, old, context, SUPERUSER))
-        problems += [text for text in after if _without_amounts(text) not in known]
+        problems += [text for text in after if _without_amounts(text) not in earlier_texts]
     return problems
 
 

@@ -15,7 +15,7 @@ from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
-from volcanopy.whatif.expected import EstimatedStart, estimated_starts
+from volcanopy.whatif.expected import StartEstimate, estimated_starts
 from volcanopy.whatif.flows import FlowStep, flow_steps
 from volcanopy.whatif.remedies.candidate import Question
 from volcanopy.whatif.search import Remedy, Search
@@ -47,7 +47,7 @@ class JobAnswer:
     nodes: tuple[str, ...] = ()
     evictions: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    estimate: EstimatedStart | None = None
+    estimate: StartEstimate | None = None
     gate: str = ""
     message: str = ""
     explanation: Explain | None = None
@@ -91,10 +91,10 @@ class Answer:
 
     def job(self, name: str) -> JobAnswer | None:
         """Return the answer for a job by ``name``, ``namespace/name`` or the key of its pod group."""
-        known = {answer.target.group: answer for answer in self.jobs}
+        answers = {answer.target.group: answer for answer in self.jobs}
         for answer in self.jobs:
-            known.setdefault(f"{answer.target.namespace}/{answer.target.name}", answer)
-        return known.get(name) or known.get(f"default/{name}") or _named(self.jobs, name)
+            answers.setdefault(f"{answer.target.namespace}/{answer.target.name}", answer)
+        return answers.get(name) or answers.get(f"default/{name}") or _named(self.jobs, name)
 
 
 def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
@@ -140,9 +140,9 @@ def answer(engine: Engine, limits: Limits) -> Answer:
             continue
         explanation = run.explanations.get(target.group)
         position = position_of(explanation.numbers) if explanation is not None else 0
-        known = JobAnswer(target, queue, Start.UNKNOWN, explanation=explanation, position=position)
+        unconfirmed = JobAnswer(target, queue, Start.UNKNOWN, explanation=explanation, position=position)
         gate, message = verdicts[target.group]
-        answers[target.group] = replace(known, gate=gate, message=message)
+        answers[target.group] = replace(unconfirmed, gate=gate, message=message)
     answers |= _waiting(engine, limits, [job for job in answers.values() if job.start is Start.UNKNOWN])
     for step in flow_steps(cluster, engine.now):
         if limits.jobs is None or step.target.group in limits.jobs:
@@ -165,8 +165,8 @@ def _estimated(engine: Engine, budget: Budget | None, answers: Sequence[JobAnswe
     later = any(job.start in {Start.AFTER, Start.UNKNOWN} for job in answers)
     estimates = estimated_starts(engine, budget) if budget is not None and later else {}
     for job in answers:
-        known = job.start in {Start.AFTER, Start.UNKNOWN}
-        yield replace(job, estimate=estimates.get(job.target.group)) if known else job
+        waits = job.start in {Start.AFTER, Start.UNKNOWN}
+        yield replace(job, estimate=estimates.get(job.target.group)) if waits else job
 
 
 def _waiting(engine: Engine, limits: Limits, jobs: Sequence[JobAnswer]) -> dict[str, JobAnswer]:
@@ -177,16 +177,16 @@ def _waiting(engine: Engine, limits: Limits, jobs: Sequence[JobAnswer]) -> dict[
     """
     requested = [job for job in jobs if limits.jobs is None or job.target.group in limits.jobs]
     answers, alone = dict[str, JobAnswer](), list[tuple[JobAnswer, JobAnswer]]()
-    for known in requested:
+    for answer in requested:
         try:
-            alone.append((known, _alone(engine, limits.search, known)))
+            alone.append((answer, _alone(engine, limits.search, answer)))
         except BudgetEndedError:
-            answers[known.target.group] = replace(known, searched=False if limits.remedies else None)
-    for number, (known, result) in enumerate(alone):
-        answers[known.target.group] = result
+            answers[answer.target.group] = replace(answer, searched=False if limits.remedies else None)
+    for number, (answer, result) in enumerate(alone):
+        answers[answer.target.group] = result
         if limits.remedies:
             with limits.search.part(len(alone) - number) as budget:
-                answers[known.target.group] = _searched(engine, budget, known.explanation, result)
+                answers[answer.target.group] = _searched(engine, budget, answer.explanation, result)
     return answers
 
 
@@ -207,33 +207,33 @@ def _of_step(engine: Engine, budget: Budget, step: FlowStep) -> JobAnswer:
     return result if result.start is Start.NEVER else replace(result, message=step.message)
 
 
-def _searched(engine: Engine, budget: Budget, explanation: Explain | None, known: JobAnswer) -> JobAnswer:
+def _searched(engine: Engine, budget: Budget, explanation: Explain | None, answer: JobAnswer) -> JobAnswer:
     """Return the answer with remedies; ``explanation`` is the job's in the cluster with all other jobs."""
-    cluster, target = engine.cluster, known.target
+    cluster, target = engine.cluster, answer.target
     result = Search(
         engine,
         Question(cluster, engine.config, target, explanation, engine.registry or builtin()),
         budget,
-        known.start is Start.AFTER,
+        answer.start is Start.AFTER,
     ).run()
     ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
-    return replace(known, remedies=result.remedies, searched=not result.ended, after=after)
+    return replace(answer, remedies=result.remedies, searched=not result.ended, after=after)
 
 
-def _alone(engine: Engine, budget: Budget, known: JobAnswer) -> JobAnswer:
+def _alone(engine: Engine, budget: Budget, answer: JobAnswer) -> JobAnswer:
     """Return the answer after a run with all other jobs and pods removed."""
-    target, cluster = known.target, engine.cluster.once(_without_jobs)
+    target, cluster = answer.target, engine.cluster.once(_without_jobs)
     with cluster.trial():
         cluster.copy(engine.cluster, objects_of(engine.cluster, target))
         run = replace(engine, cluster=cluster).run(budget, frozenset({target.group}), target.group)
         if target.group in run.started:
-            return replace(known, start=Start.AFTER)
-        if known.explanation is not None:
-            run.explanations.setdefault(target.group, known.explanation)
+            return replace(answer, start=Start.AFTER)
+        if answer.explanation is not None:
+            run.explanations.setdefault(target.group, answer.explanation)
         gate, message = verdict(cluster, target, run)
     explanation = run.explanations.get(target.group)
-    return replace(known, start=Start.NEVER, gate=gate, message=message, explanation=explanation)
+    return replace(answer, start=Start.NEVER, gate=gate, message=message, explanation=explanation)
 
 
 def _without_jobs(cluster: Cluster) -> Cluster:

@@ -80,10 +80,10 @@ class Cluster:
     def put_manifest(self, body: Json) -> bool:
         """Insert or replace an object by its manifest; return whether its kind is known. Raises ManifestError."""
         identity = (kinds.group_of(body), str(body.get("kind")))
-        known = KINDS.get(identity)
-        if known is not None:
-            body = kinds.with_namespace(body, known.namespaced)
-            self.put(kinds.read(body, known), body)
+        kind = KINDS.get(identity)
+        if kind is not None:
+            body = kinds.with_namespace(body, kind.namespaced)
+            self.put(kinds.read(body, kind), body)
             return True
         if identity not in WORKLOADS:
             return False

@@ -264,10 +264,10 @@ class _Ends:
             pod = cluster.pod(key)
             if pod is None or not is_running(pod) or (key, pod.metadata.uid) in self._known:
                 continue
-            known = expected_end(cluster, pod, self._begin)
-            if known is not None:
+            end = expected_end(cluster, pod, self._begin)
+            if end is not None:
                 self._known.add((key, pod.metadata.uid))
-                heapq.heappush(self._heap, (known[0], key, pod.metadata.uid, known[1]))
+                heapq.heappush(self._heap, (end[0], key, pod.metadata.uid, end[1]))
 
     def first(self) -> datetime | None:
         """Return the first end."""
@@ -308,10 +308,10 @@ def expected_end(cluster: Cluster, pod: core.Pod, begin: datetime) -> tuple[date
     started = started if started.tzinfo else started.replace(tzinfo=UTC)
     limit, group = pod_fields.runtime(pod), cluster.group(pod_fields.job_key(pod))
     times = run_time(group) if group is not None else RunTime()
-    known = times.expected((begin - started).total_seconds())
-    if limit and (known is None or limit <= known[0]):
-        known = limit, Basis.WALLTIME
-    return None if known is None else (started + timedelta(seconds=known[0]), known[1])
+    end = times.expected((begin - started).total_seconds())
+    if limit and (end is None or limit <= end[0]):
+        end = limit, Basis.WALLTIME
+    return None if end is None else (started + timedelta(seconds=end[0]), end[1])
 
 
 def _is_starting(body: dict[str, object]) -> bool:

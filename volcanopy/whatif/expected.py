@@ -30,7 +30,7 @@ _CERTAINTY = (Basis.WALLTIME, Basis.ESTIMATE, Basis.LEARNT, Basis.OVERDUE)
 
 
 @dataclass(frozen=True)
-class EstimatedStart:
+class StartEstimate:
     """When a job is expected to start, and what that follows from; or why that is not known."""
 
     time: datetime | None = None
@@ -46,7 +46,7 @@ class EstimatedStart:
         return {name: text for name, text in fields.items() if text}
 
 
-def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZON) -> dict[str, EstimatedStart]:
+def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZON) -> dict[str, StartEstimate]:
     """Return the estimated starts of all jobs of a settled engine that wait or that flows create, by pod group.
 
     The cluster stays as it is.
@@ -59,13 +59,13 @@ def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZO
         try:
             run = engine.run(budget, waiting, until=engine.now + horizon)
         except BudgetEndedError:
-            return dict.fromkeys(sorted(waiting), EstimatedStart(message="the search took too long"))
+            return dict.fromkeys(sorted(waiting), StartEstimate(message="the search took too long"))
         result = {group: estimate(run, engine, group) for group in sorted(run.started)}
         unknown = sorted(waiting - run.started.keys())
         if unknown:
             reason = why_unknown(engine.cluster, engine.now)
             result |= {group: _unknown(run, group, reason, engine.cluster) for group in unknown}
-            result |= dict.fromkeys(_never_starting(engine, budget, unknown), EstimatedStart(message=NEVER))
+            result |= dict.fromkeys(_never_starting(engine, budget, unknown), StartEstimate(message=NEVER))
     return result
 
 
@@ -88,13 +88,13 @@ def _never_starting(engine: Engine, budget: Budget, groups: Iterable[str]) -> li
     return sorted(waiting)
 
 
-def estimate(run: Run, engine: Engine, group: str) -> EstimatedStart:
+def estimate(run: Run, engine: Engine, group: str) -> StartEstimate:
     """Return the estimated start of a job that started in a run."""
     time = run.started[group]
     before = {basis for end, basis in run.bases if end <= time}
     if time <= engine.now or not before:
-        return EstimatedStart(time, NOW)
-    return EstimatedStart(time, max(before, key=_CERTAINTY.index).value)
+        return StartEstimate(time, NOW)
+    return StartEstimate(time, max(before, key=_CERTAINTY.index).value)
 
 
 def why_unknown(cluster: Cluster, begin: datetime) -> str:
@@ -108,12 +108,12 @@ def why_unknown(cluster: Cluster, begin: datetime) -> str:
     return NEVER
 
 
-def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> EstimatedStart:
+def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> StartEstimate:
     explanation = run.explanations.get(group)
     blocking = [name.removeprefix("job ") for name in (explanation.blocked_by if explanation else ())]
-    known = set(_without_end(cluster, run.end)) if run.end is not None and blocking else set()
-    named = next((job for job in blocking if job in known), "")
-    return EstimatedStart(message=f"job {short(named)} declares no run time" if named else reason)
+    endless_jobs = set(_without_end(cluster, run.end)) if run.end is not None and blocking else set()
+    named = next((job for job in blocking if job in endless_jobs), "")
+    return StartEstimate(message=f"job {short(named)} declares no run time" if named else reason)
 
 
 def _job_of(cluster: Cluster, pod: core.Pod) -> str:

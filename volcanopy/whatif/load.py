@@ -60,10 +60,10 @@ def load(
     unknown: list[str] = []
     for body in bodies:
         identity = (kinds.group_of(body), str(body.get("kind")))
-        if known := KINDS.get(identity):
-            whole = kinds.with_namespace(body, known.namespaced)
-            key = (known.kind, kinds.key_of(whole))
-            items[key], manifests[key] = kinds.read(whole, known), whole
+        if kind := KINDS.get(identity):
+            whole = kinds.with_namespace(body, kind.namespaced)
+            key = (kind.kind, kinds.key_of(whole))
+            items[key], manifests[key] = kinds.read(whole, kind), whole
         elif identity in WORKLOADS:
             whole = kinds.with_namespace(body, WORKLOADS[identity])
             workloads[identity[1], kinds.key_of(whole)] = whole

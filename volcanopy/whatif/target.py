@@ -103,7 +103,7 @@ def _is_scheduled(cluster: Cluster, pod: core.Pod) -> bool:
 
 def foreign_scheduler(cluster: Cluster, target: Target) -> str:
     """Return the scheduler of a job's pods, if that is another one than volcanopy; else an empty text."""
-    known = cluster.state.scheduler_names
+    scheduler_names = cluster.state.scheduler_names
     if target.job:
         spec = cluster.objects["BatchJob", target.job]["spec"]
         named = [
@@ -111,7 +111,7 @@ def foreign_scheduler(cluster: Cluster, target: Target) -> str:
         ]
     else:
         named = [pod.spec.scheduler_name for pod in cluster.pods_of_group(target.group)]
-    return next((name for name in named if name and name not in known), "")
+    return next((name for name in named if name and name not in scheduler_names), "")
 
 
 def queue_of(cluster: Cluster, target: Target) -> str:
@@ -150,7 +150,7 @@ def _effective(body: Json) -> Json:
     spec: Json = body["spec"]
     alternatives = spec.get("alternatives") or []
     selected = ((body.get("status") or {}).get("alternative") or {}).get("name")
-    for alternative in sorted(alternatives, key=lambda each: each.get("name") != selected)[:1]:
+    for alternative in sorted(alternatives, key=lambda entry: entry.get("name") != selected)[:1]:
         return spec | {"tasks": merged(spec.get("tasks") or [], alternative.get("tasks") or [])}
     return spec
 

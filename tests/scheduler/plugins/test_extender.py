@@ -10,7 +10,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import argument_error, configured, seen
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.extender_port import Answer, Request
+from volcanopy.scheduler.model.extender_port import Answer, ExtenderRequest
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 
 URL = "http://x:1"
@@ -38,10 +38,10 @@ class FakeExtender:
     rules: Rules
     calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
 
-    def ask(self, url: str, timeout: float, requests: Sequence[Request]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         return [self._one(url.removeprefix(f"{URL}/"), request) for request in requests]
 
-    def _one(self, verb: str, request: Request) -> Answer:
+    def _one(self, verb: str, request: ExtenderRequest) -> Answer:
         body = json.loads(request.body)
         self.calls.append((verb, request.subject, body))
         answer = self.rules[verb](body)

@@ -12,7 +12,7 @@ from volcanopy.cli.framework.options import ClusterOptions, WriteOptions
 from volcanopy.cli.framework.selection import for_each
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.client.errors import CommandError, cluster_error
-from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.api_client import PatchType
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
@@ -63,8 +63,10 @@ def _rank(manifest: Manifest) -> int:
 
 def validate(manifest: Manifest) -> None:
     """Raise CommandError where an object of a kind of ours is invalid, whatever the cluster contains."""
-    known = (each for each in RESOURCES if each.kind == manifest.kind)
-    model = next((each.model for each in known if manifest.body["apiVersion"] in each.api_versions), None)
+    resources = (resource for resource in RESOURCES if resource.kind == manifest.kind)
+    model = next(
+        (resource.model for resource in resources if manifest.body["apiVersion"] in resource.api_versions), None
+    )
     if model is None:
         return
     problems = job_problems(manifest.body, lambda _: ()) if model is BatchJob else model.problems(manifest.body)
@@ -116,7 +118,7 @@ class _Applier:
         except NotFound:
             before = None
         applied = await self.client.patch(
-            kind, namespace, name, body, Patch.APPLY, force=self.force_conflicts, options=self.changes.options
+            kind, namespace, name, body, PatchType.APPLY, force=self.force_conflicts, options=self.changes.options
         )
         unchanged = before is not None and _desired(before) == _desired(applied)
         self.changes.report(kind, applied, "created" if before is None else "unchanged" if unchanged else "configured")

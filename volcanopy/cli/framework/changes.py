@@ -11,7 +11,7 @@ from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
 from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.kinds import key_of, resource
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS
 
@@ -58,7 +58,7 @@ class ChangeWriter:
         patch: Any,
         after: Json,
         result: str,
-        form: Patch = Patch.MERGE,
+        form: PatchType = PatchType.MERGE,
     ) -> Json:
         """Change an object; ``after`` is its expected state, printed by a client-side dry run."""
         key = key_of(before)

@@ -10,7 +10,7 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.status import FINISHED, phase
 from volcanopy.client.kinds import read
 from volcanopy.client.objects import find_object
-from volcanopy.kube.client.api_client import Patch
+from volcanopy.kube.client.api_client import PatchType
 from volcanopy.kube.client.raw_kinds import JOBS
 
 
@@ -49,7 +49,7 @@ async def scale(
         if minimum is not None:
             patch.append({"op": "add", "path": f"{path}/minAvailable", "value": minimum})
             after["spec"]["tasks"][number]["minAvailable"] = minimum
-        await ChangeWriter(write).patch(client, JOBS, body, patch, after, "scaled", Patch.JSON)
+        await ChangeWriter(write).patch(client, JOBS, body, patch, after, "scaled", PatchType.JSON)
 
 
 def _task_number(job: BatchJob, name: str) -> int:

@@ -212,7 +212,7 @@ async def _cluster(
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with the nodes of the file, or with default nodes. Raises CommandError."""
     own = [manifest for manifest in objects if manifest.kind == "Node"]
-    bodies = [simulated.copy_of(each.body) if each.kind == "Node" else each.body for each in objects]
+    bodies = [simulated.copy_of(manifest.body) if manifest.kind == "Node" else manifest.body for manifest in objects]
     persist = persist or Persistence()
     async with process_settings(persist.file, size, hidden) as process:
         if size.process:
@@ -358,7 +358,9 @@ def _check_persist(path: Path) -> None:
 
 def _is_ours(config: Json) -> bool:
     clusters = config.get("clusters")
-    return isinstance(clusters, list) and [each.get("name") for each in clusters if isinstance(each, dict)] == [_NAME]
+    return isinstance(clusters, list) and [entry.get("name") for entry in clusters if isinstance(entry, dict)] == [
+        _NAME
+    ]
 
 
 def _write_kubeconfig(path: Path, text: str) -> None:

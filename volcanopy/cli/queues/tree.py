@@ -133,7 +133,7 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
 
     Raises CommandError for a resource that no queue has an amount of.
     """
-    known = sorted(
+    resources = sorted(
         {
             resource
             for queue in queues
@@ -148,15 +148,15 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
         }
     )
     if name:
-        if name not in known and known:
-            raise CommandError(f'--resource: no queue has resource "{name}": use one of {", ".join(known)}', 2)
+        if name not in resources and resources:
+            raise CommandError(f'--resource: no queue has resource "{name}": use one of {", ".join(resources)}', 2)
         return name
     queue_names = {queue.metadata.name for queue in queues}
     roots = [queue for queue in queues if parent_of(queue) not in queue_names]
     allocated, fair_share = (_sums(roots, field) for field in ("allocated", "fair_share"))
-    candidates = [resource for resource in known if resource != "pods" and fair_share.get(resource)]
+    candidates = [resource for resource in resources if resource != "pods" and fair_share.get(resource)]
     if not candidates:
-        return next((resource for resource in (*_DEFAULT_RESOURCES, *known) if resource in known), "cpu")
+        return next((resource for resource in (*_DEFAULT_RESOURCES, *resources) if resource in resources), "cpu")
     order = {resource: number for number, resource in enumerate(_DEFAULT_RESOURCES)}
     return max(
         candidates,

@@ -25,7 +25,7 @@ _HOUR = 3600
 async def print_usage(cluster: ClusterOptions, files: Sequence[str], resource: str, output: ReportFormat) -> None:
     """Print the usage of the queues of a cluster, or of manifests at the time of their newest status."""
     if files:
-        queues = readable(Queue, (each.body for each in manifests.read(files) if each.kind == "Queue"))
+        queues = readable(Queue, (manifest.body for manifest in manifests.read(files) if manifest.kind == "Queue"))
         if not queues:
             raise CommandError(f"{files[0]}: no object of kind Queue")
         times = [queue.status.credit_time for queue in queues if queue.status.credit_time is not None]

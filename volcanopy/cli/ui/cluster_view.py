@@ -95,12 +95,12 @@ class ClusterView:
 
     def missing(self) -> list[Missing]:
         """Return the kinds that are not up to date: their watch fails, or the user may not read them."""
-        return [Missing(each.kind.plural, each.fault) for each in self._required if each.fault]
+        return [Missing(watch.kind.plural, watch.fault) for watch in self._required if watch.fault]
 
     @property
     def unknown(self) -> list[str]:
         """The kinds of which no object is known because their watch fails: that there are none would be untrue."""
-        return [each.kind.plural for each in self._required if each.fault and not each.objects]
+        return [watch.kind.plural for watch in self._required if watch.fault and not watch.objects]
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""

@@ -84,8 +84,8 @@ class Decisions:
         before = old.status.phase if old is not None else ""
         if phase == "Inqueue" and before in {"", "Pending"}:
             self._add(Decision(now, "admitted", name, group.spec.queue))
-        reason, known = group.status.explanation, old.status.explanation if old is not None else None
-        if reason is not None and reason.gate and (known is None or known.gate != reason.gate):
+        reason, earlier = group.status.explanation, old.status.explanation if old is not None else None
+        if reason is not None and reason.gate and (earlier is None or earlier.gate != reason.gate):
             self._add(Decision(now, "waits", name, group.spec.queue, message=f"{reason.gate}: {reason.message}"))
 
     def _pay(self, job: str, now: datetime) -> None:
@@ -123,4 +123,7 @@ class Decisions:
 
 def _disruption(pod: Pod) -> Condition | None:
     conditions: Iterable[Condition] = pod.status.conditions
-    return next((each for each in conditions if each.type == "DisruptionTarget" and each.status == "True"), None)
+    return next(
+        (condition for condition in conditions if condition.type == "DisruptionTarget" and condition.status == "True"),
+        None,
+    )

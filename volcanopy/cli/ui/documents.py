@@ -107,27 +107,27 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 def is_ready(node: Node) -> bool:
     """Whether the node's condition Ready is not false; a node without conditions counts as ready."""
-    return not any(each.type == "Ready" and each.status != "True" for each in node.status.conditions)
+    return not any(condition.type == "Ready" and condition.status != "True" for condition in node.status.conditions)
 
 
 def queues(view: ClusterView, resource: str, *, history: bool = True) -> Json:
     """Return the tree of queues with the amounts of one resource (the scarcest if none is named), now and over time."""
-    known = view.queues
+    all_queues = view.queues
     resources = {
         name
-        for queue in known
+        for queue in all_queues
         for amounts in (queue.status.allocated, queue.status.fair_share, queue.status.waiting, queue.spec.capability)
         for name in amounts
     } or set(_FIRST)
-    chosen = resource if resource in resources else tree.select_resource(known) if known else "cpu"
+    chosen = resource if resource in resources else tree.select_resource(all_queues) if all_queues else "cpu"
     return {
         "revision": view.revision,
         "unknown": view.unknown,
         "resources": ordered(resources),
         "resource": chosen,
-        "tree": tree.document(known),
+        "tree": tree.document(all_queues),
         "history": view.samples.document(chosen) if history else None,
-        "amounts": {queue.metadata.name: _queue_amounts(tree.amounts_of(queue, chosen)) for queue in known},
+        "amounts": {queue.metadata.name: _queue_amounts(tree.amounts_of(queue, chosen)) for queue in all_queues},
     }
 
 
@@ -146,13 +146,13 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     ``query`` has ``text`` (in namespace or name), ``queue``, ``phase``, ``sort`` (a heading, with ``-`` before it for
     descending order) and ``page``, from 1. ``apis`` has the API of each row.
     """
-    known = view.jobs
+    all_jobs = view.jobs
     form = VIEW.table(wide=True, namespaces=True, others=view.groups)
     columns = [*form.columns, *_COLUMNS]
-    chosen = [entry for entry in known if _matches(entry[1], query)]
+    chosen = [entry for entry in all_jobs if _matches(entry[1], query)]
     chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0]))
     sort = query.get("sort", "")
-    column = next((each for each in columns if each.heading == sort.removeprefix("-")), None)
+    column = next((candidate for candidate in columns if candidate.heading == sort.removeprefix("-")), None)
     if not sort:
         groups = view.groups
         chosen.sort(key=lambda entry: _place(entry[1], groups))
@@ -173,11 +173,11 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
         "keys": [job.metadata.key for _, job in shown],
         "apis": [api for api, _ in shown],
         "total": len(chosen),
-        "all": len(known),
+        "all": len(all_jobs),
         "page": page,
         "pages": max(-(-len(chosen) // PAGE), 1),
-        "queues": sorted({job_status.queue(job) for _, job in known}),
-        "phases": sorted({job_status.shown_phase(job) for _, job in known}),
+        "queues": sorted({job_status.queue(job) for _, job in all_jobs}),
+        "phases": sorted({job_status.shown_phase(job) for _, job in all_jobs}),
     }
 
 

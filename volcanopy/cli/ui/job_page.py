@@ -153,11 +153,11 @@ def _requested(pod: Pod) -> dict[str, int]:
 
 def _pod(pod: Pod, body: Mapping[str, Any]) -> Json:
     status = body.get("status") or {}
-    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     scheduled = conditions.get("PodScheduled") or {}
-    states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
-    running = [(each.get("running") or each.get("terminated") or {}).get("startedAt") for each in states]
-    ended = [(each.get("terminated") or {}).get("finishedAt") for each in states]
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+    running = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
+    ended = [(state.get("terminated") or {}).get("finishedAt") for state in states]
     return {
         "name": pod.metadata.name,
         "task": task_of(pod),

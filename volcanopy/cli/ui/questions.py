@@ -64,7 +64,7 @@ def question_of(body: Any, namespace: str) -> WhatIfQuestion:
         count,
         tuple(map(str, remove)),
         queues,
-        tuple(_placed(each, namespace) for each in _documents(body.get("manifest"))),
+        tuple(_placed(document, namespace) for document in _documents(body.get("manifest"))),
     )
 
 
@@ -72,10 +72,10 @@ def _documents(text: Any) -> Iterator[Json]:
     if not text:
         return
     try:
-        documents = [each for each in yaml.safe_load_all(str(text)) if each is not None]
+        documents = [document for document in yaml.safe_load_all(str(text)) if document is not None]
     except yaml.YAMLError as error:
         raise QuestionError(f"manifest: not valid YAML: {' '.join(str(error).split())}") from None
-    items = [item for each in documents for item in _items(each)]
+    items = [item for document in documents for item in _items(document)]
     if len(items) > _MOST_DOCUMENTS:
         raise QuestionError(f"manifest: {len(items)} objects, at most {_MOST_DOCUMENTS} are accepted")
     for item in items:
@@ -176,10 +176,10 @@ def _workloads(question: WhatIfQuestion) -> dict[tuple[str, str], Json]:
 
 def _differences(before: Answer, after: Answer, now: datetime) -> list[Json]:
     """Return the jobs whose start changes, or that are new, with both answers; unchanged ones are counted last."""
-    known = {job.target.group: job for job in before.jobs}
+    earlier_answers = {job.target.group: job for job in before.jobs}
     result: list[Json] = []
     for job in after.jobs:
-        old = known.get(job.target.group)
+        old = earlier_answers.get(job.target.group)
         entry: Json = {
             "job": f"{job.target.namespace}/{job.target.name}",
             "queue": job.queue,

@@ -96,11 +96,11 @@ def _totals(text: str) -> _Totals:
     """Return counts and sums of the histograms of a scheduler."""
     totals: _Totals = {}
     for family in text_string_to_metric_families(text):
-        known = next((part for name, part in _PARTS.items() if family.name.endswith(name)), None)
-        if known is None:
+        stage = next((part for name, part in _PARTS.items() if family.name.endswith(name)), None)
+        if stage is None:
             continue
         for sample in family.samples:
-            key = (known[0], sample.labels.get(known[1], ""))
+            key = (stage[0], sample.labels.get(stage[1], ""))
             count, seconds = totals.get(key, (0.0, 0.0))
             if sample.name.endswith("_count"):
                 totals[key] = (sample.value, seconds)

@@ -33,7 +33,9 @@ class NodeUse:
     @property
     def state(self) -> str:
         """The state as kubectl prints it."""
-        ready = any(each.type == "Ready" and each.status == "True" for each in self.node.status.conditions)
+        ready = any(
+            condition.type == "Ready" and condition.status == "True" for condition in self.node.status.conditions
+        )
         return ("Ready" if ready else "NotReady") + (",SchedulingDisabled" if self.node.spec.unschedulable else "")
 
     @property

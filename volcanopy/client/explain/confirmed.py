@@ -75,8 +75,8 @@ async def cluster_state(client: Client) -> ClusterState:
     except KubeError:
         raise UnreadableError("the objects of the cluster cannot be read") from None
     try:
-        known = registry()
-        config = parse(text, known) if text else default(known)
+        plugins = registry()
+        config = parse(text, plugins) if text else default(plugins)
         apis = served(apis, [body for bodies in jobs.values() for body in bodies], objects.items)
         cluster = Cluster(objects.of(apis), apis.scheduler_names)
         for view in reversed(list(apis)):
@@ -85,4 +85,4 @@ async def cluster_state(client: Client) -> ClusterState:
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
-    return ClusterState(cluster, config, known, bool(text))
+    return ClusterState(cluster, config, plugins, bool(text))

@@ -35,9 +35,9 @@ def parent_of(queue: Queue) -> str:
 
 def descendants(name: str, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues below the queue of that name, at any depth, by name."""
-    known = {queue.metadata.name: queue for queue in queues}
-    tree = graphs.graph((parent_of(queue), child) for child, queue in known.items())
-    return [known[child] for child in sorted(graphs.distances(tree, name)) if child in known]
+    by_name = {queue.metadata.name: queue for queue in queues}
+    tree = graphs.graph((parent_of(queue), child) for child, queue in by_name.items())
+    return [by_name[child] for child in sorted(graphs.distances(tree, name)) if child in by_name]
 
 
 def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
@@ -52,16 +52,16 @@ def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
 
 def ancestors(queue: Queue, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues above a queue, the nearest first, up to one that does not exist or was met before."""
-    known = {other.metadata.name: other for other in queues}
-    tree = graphs.graph((child, parent_of(other)) for child, other in known.items() if parent_of(other) in known)
-    return [known[above] for above in graphs.distances(tree, queue.metadata.name)]
+    by_name = {other.metadata.name: other for other in queues}
+    tree = graphs.graph((child, parent_of(other)) for child, other in by_name.items() if parent_of(other) in by_name)
+    return [by_name[above] for above in graphs.distances(tree, queue.metadata.name)]
 
 
 def stopped_by(queue: Queue, above: Iterable[Queue]) -> str:
     """Return why no new job of the queue starts, as a clause; empty if nothing stops it."""
     if state(queue) != "Open":
         return f"is {state(queue).lower()}: it accepts no new jobs"
-    stopping = next((each for each in (queue, *above) if stop_policy(each) != "None"), None)
+    stopping = next((candidate for candidate in (queue, *above) if stop_policy(candidate) != "None"), None)
     if stopping is None:
         return ""
     drained = stop_policy(stopping) == "HoldAndDrain"

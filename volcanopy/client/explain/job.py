@@ -121,8 +121,11 @@ def _alternatives(facts: JobFacts) -> tuple[str, ...]:
     if reason is None or not (name := reason.numbers.get("alternative", "")):
         return ()
     finishes = {key.removeprefix("alternative."): text for key, text in reason.numbers.items() if key != "alternative"}
-    own = [each.name for each in facts.job.spec.alternatives]
-    return (f'waits with "{name}"', *(f"{each} {finishes[each]}" for each in own if each in finishes))
+    own = [alternative.name for alternative in facts.job.spec.alternatives]
+    return (
+        f'waits with "{name}"',
+        *(f"{alternative} {finishes[alternative]}" for alternative in own if alternative in finishes),
+    )
 
 
 def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:

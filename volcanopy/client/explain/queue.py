@@ -95,11 +95,11 @@ def _resource_rows(line: Sequence[core.Queue]) -> list[ResourceRow]:
     queue = line[0]
     amounts = {kind: quantity.amounts(getattr(queue.status, kind)) for kind in _AMOUNTS}
     limits = [
-        (each.metadata.name, quantity.amounts(each.spec.capability), quantity.amounts(each.status.allocated))
-        for each in line
+        (member.metadata.name, quantity.amounts(member.spec.capability), quantity.amounts(member.status.allocated))
+        for member in line
     ]
     lending = quantity.amounts(queue.spec.lending_limit)
-    resources = {name for known in amounts.values() for name in known} | {
+    resources = {name for quantities in amounts.values() for name in quantities} | {
         name for _, caps, _ in limits for name in caps
     }
     return [_resource_row(name, amounts, limits, lending) for name in sorted(resources)]
@@ -125,7 +125,7 @@ def _resource_row(
         available=quantity.shown(resource, available) if limited else "",
         limited_by=limited_by,
         lendable=text(min(idle, lending.get(resource, idle))),
-        **{kind: text(known.get(resource)) for kind, known in amounts.items()},
+        **{kind: text(quantities.get(resource)) for kind, quantities in amounts.items()},
     )
 
 

@@ -67,7 +67,7 @@ async def queue_facts(client: Client, name: str) -> QueueFacts:
     else:
         queues = readable(core.Queue, listing.items)
         above, below = ancestors(queue, queues), descendants(queue.metadata.name, queues)
-    groups = await _groups(reads, client, {each.metadata.name for each in (queue, *(below or ()))})
+    groups = await _groups(reads, client, {member.metadata.name for member in (queue, *(below or ()))})
     return QueueFacts(queue=queue, ancestors=above, descendants=below, groups=groups, unread=tuple(reads.unread))
 
 

@@ -76,7 +76,7 @@ def starts_soon(job: BatchJob) -> bool:
     return state.reason in _USUAL or AWAITS_ADMISSION in state.message
 
 
-def estimated_start(estimate: "EstimatedStart | expected.EstimatedStart | None", now: datetime | None = None) -> str:
+def estimated_start(estimate: "EstimatedStart | expected.StartEstimate | None", now: datetime | None = None) -> str:
     """Return the estimated start of a waiting job with its basis, or why it is unknown; empty if there is no estimate.
 
     Relative to ``now`` for people, else as the API has it.

@@ -136,7 +136,7 @@ def read_arguments(name: str, model: type[Arguments], given: Sequence[str]) -> A
 def split_unknown(model: type[Arguments], given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the arguments that a plugin takes, and the names of the others."""
     aliases = {field.alias for field in model.model_fields.values()}
-    known: list[str] = []
+    accepted: list[str] = []
     unknown: list[str] = []
     kept = True
     for word in given:
@@ -146,8 +146,8 @@ def split_unknown(model: type[Arguments], given: Sequence[str]) -> tuple[list[st
             if not kept:
                 unknown.append(f"--{key}")
         if kept:
-            known.append(word)
-    return known, unknown
+            accepted.append(word)
+    return accepted, unknown
 
 
 def _message(error: ErrorDetails, name: str) -> str:
@@ -161,8 +161,8 @@ def _message(error: ErrorDetails, name: str) -> str:
 
 def usage(name: str, model: type[Arguments]) -> str:
     """Return a line with the arguments of a plugin."""
-    known = [f"--{field.alias}={field.default!s}" for field in model.model_fields.values()]
-    return f"{name} takes {', '.join(known)}" if known else f"{name} takes no arguments"
+    options = [f"--{field.alias}={field.default!s}" for field in model.model_fields.values()]
+    return f"{name} takes {', '.join(options)}" if options else f"{name} takes no arguments"
 
 
 def _split(model: type[Arguments], given: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -104,7 +104,9 @@ def slim_pod(pod: core.Pod) -> core.Pod:
     """
     pod = with_resized_requests(pod)
     status, meta, spec = pod.status, _slim_meta(pod.metadata), pod.spec
-    conditions = tuple([each for each in status.conditions if each.type not in _USUAL or each.status != "True"])
+    conditions = tuple(
+        [condition for condition in status.conditions if condition.type not in _USUAL or condition.status != "True"]
+    )
     if (
         len(conditions) < len(status.conditions)
         or status.container_statuses

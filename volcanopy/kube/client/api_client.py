@@ -47,7 +47,7 @@ from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transpor
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Body", "Client", "Json", "Kind", "Listing", "Patch", "Propagation"]
+__all__ = ["Body", "Client", "Json", "Kind", "Listing", "PatchType", "Propagation"]
 
 T = TypeVar("T")
 Body = Mapping[str, Any] | Sequence[Any] | Struct | bytes
@@ -59,8 +59,8 @@ PAGE = 2000
 """Objects per page of a list: large enough to be fast, small enough not to block the event loop while decoding."""
 
 
-class Patch(enum.Enum):
-    """Patch types, by media type."""
+class PatchType(enum.Enum):
+    """Types of patches, by media type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -221,7 +221,7 @@ class Client(OwnNames):
         namespace: str | None,
         name: str,
         patch: Body,
-        form: Patch = Patch.MERGE,
+        form: PatchType = PatchType.MERGE,
         *,
         subresource: str | None = None,
         force: bool = False,
@@ -232,7 +232,7 @@ class Client(OwnNames):
         """Patch the object; ``force`` (server-side apply only) takes over fields of other managers."""
         manager, forced = field_manager or self._manager, "true" if force else ""
         path = kind.path(namespace, name, subresource) + query(fieldManager=manager, force=forced, **(options or {}))
-        retry = Retry.IF_NOT_APPLIED if form is Patch.JSON else Retry.ALWAYS
+        retry = Retry.IF_NOT_APPLIED if form is PatchType.JSON else Retry.ALWAYS
         body = await self._send("PATCH", path, _bytes(patch), deadline, retry=retry, content_type=form.value)
         return read_object(kind, body)
 
@@ -242,7 +242,7 @@ class Client(OwnNames):
         namespace: str | None,
         name: str,
         patch: Body,
-        form: Patch = Patch.MERGE,
+        form: PatchType = PatchType.MERGE,
         *,
         deadline: float = DEADLINE,
     ) -> T:

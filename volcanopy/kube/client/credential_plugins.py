@@ -28,11 +28,13 @@ def run_exec_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any], folde
     interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.get("provideClusterInfo"):
-        extensions = {each.get("name"): each.get("extension") for each in cluster.get("extensions") or ()}
+        extensions = {
+            extension.get("name"): extension.get("extension") for extension in cluster.get("extensions") or ()
+        }
         config = {"config": extensions[CLUSTER_CONFIG]} if CLUSTER_CONFIG in extensions else {}
         spec["cluster"] = {**cluster, **config}
     info = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": spec}
-    own = {each["name"]: each["value"] for each in plugin.get("env") or ()}
+    own = {variable["name"]: variable["value"] for variable in plugin.get("env") or ()}
     run = subprocess.run(
         [plugin["command"], *(plugin.get("args") or ())],
         cwd=folder,

@@ -206,10 +206,10 @@ def _quoted(name: str) -> str:
 def _identify(shape: type) -> Callable[[Any], Identity]:
     if not issubclass(shape, Struct):
         return _identify_mapping
-    meta = next((known for known in msgspec.structs.fields(shape) if known.encode_name == "metadata"), None)
+    meta = next((member for member in msgspec.structs.fields(shape) if member.encode_name == "metadata"), None)
     if meta is None or not (isinstance(meta.type, type) and issubclass(meta.type, Struct)):
         raise TypeError(f"{shape.__name__} needs a field `metadata` that is a struct")
-    names = {known.encode_name: known.name for known in msgspec.structs.fields(meta.type)}
+    names = {member.encode_name: member.name for member in msgspec.structs.fields(meta.type)}
     if missing := [name for name in ("name", "uid", "resourceVersion") if name not in names]:
         raise TypeError(f"the metadata of {shape.__name__} needs the field {', '.join(missing)}")
     fields = [names[name] for name in ("namespace", "name", "uid", "resourceVersion") if name in names]

@@ -162,9 +162,9 @@ def _read(files: tuple[Path, ...], context: str | None) -> _Reading:
     current, entries = _merge(files)
     name = context or current
     if name not in entries["contexts"]:
-        known = ", ".join(entries["contexts"])
+        context_names = ", ".join(entries["contexts"])
         problem = f"there is no context {name!r}" if name else "it names no current context"
-        raise ValueError(f"{problem}; it has {known or 'none'}; choose one with --context")
+        raise ValueError(f"{problem}; it has {context_names or 'none'}; choose one with --context")
     chosen = entries["contexts"][name].content
     cluster = entries["clusters"].get(chosen.get("cluster", ""))
     if cluster is None:

@@ -103,14 +103,14 @@ class Judge:
         session: aiohttp.ClientSession,
         access: Access,
         path: str,
-        known: dict[str, Any],
+        bodies: dict[str, Any],
         see: Callable[[Json, bool], None],
     ) -> None:
         while True:
             with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
                 async with _answer(session, access, path, {}) as response:
                     listing = json.loads(await response.read())
-                self._replace(listing["items"], known, see)
+                self._replace(listing["items"], bodies, see)
                 version = listing["metadata"]["resourceVersion"]
                 watch = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "300"}
                 async with _answer(session, access, path, watch | {"resourceVersion": version}) as response:
@@ -123,12 +123,12 @@ class Judge:
                             self.changed.set()
             await asyncio.sleep(RELIST_PAUSE)
 
-    def _replace(self, items: Iterable[Json], known: dict[str, Any], see: Callable[[Json, bool], None]) -> None:
+    def _replace(self, items: Iterable[Json], bodies: dict[str, Any], see: Callable[[Json, bool], None]) -> None:
         present = {item["metadata"]["uid"]: item for item in items}
-        for uid in known.keys() - present.keys():
-            see(_body(known[uid]), True)
-        if known is not self.jobs:
-            known.update(present)  # all of one moment, before the first is judged
+        for uid in bodies.keys() - present.keys():
+            see(_body(bodies[uid]), True)
+        if bodies is not self.jobs:
+            bodies.update(present)  # all of one moment, before the first is judged
         for item in present.values():
             see(item, False)
         self.changed.set()
@@ -182,7 +182,7 @@ class Judge:
         self._gang(record)
 
     def _fits(self, node: str, pod: Json) -> None:
-        body = next((each for each in self.nodes.values() if each["metadata"]["name"] == node), None)
+        body = next((node_body for node_body in self.nodes.values() if node_body["metadata"]["name"] == node), None)
         if body is None:
             return
         allocatable = (body.get("status") or {}).get("allocatable") or {}
@@ -267,16 +267,16 @@ class Judge:
         return is_true()
 
 
-def _body(known: Any) -> Json:
-    body: Json = known.body if isinstance(known, _JobRecord) else known
+def _body(record: Any) -> Json:
+    body: Json = record.body if isinstance(record, _JobRecord) else record
     return body
 
 
-def _put(known: dict[str, Json], body: Json, gone: bool) -> None:
+def _put(bodies: dict[str, Json], body: Json, gone: bool) -> None:
     if gone:
-        known.pop(body["metadata"]["uid"], None)
+        bodies.pop(body["metadata"]["uid"], None)
     else:
-        known[body["metadata"]["uid"]] = body
+        bodies[body["metadata"]["uid"]] = body
 
 
 def _key(body: Json) -> str:

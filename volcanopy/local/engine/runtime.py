@@ -73,7 +73,10 @@ class EngineRuntime:
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
         """Pull the image of a container if its policy requires that. Raises ImageError."""
         if container.get("image") != NO_IMAGE:
-            init = any(each["name"] == container["name"] for each in pod["spec"].get("initContainers") or ())
+            init = any(
+                init_container["name"] == container["name"]
+                for init_container in pod["spec"].get("initContainers") or ()
+            )
             place = place_of(container["name"], init=init)
             await self._images.make_available(pod, container, sources, report, place)
 

@@ -99,7 +99,7 @@ async def _tried(api: EngineApi, guardian: Guardian) -> Engine:
 
 
 def _name(version: Json) -> str:
-    names = [str(each.get("Name", "")) for each in version.get("Components") or ()]
+    names = [str(component.get("Name", "")) for component in version.get("Components") or ()]
     return PODMAN if any(PODMAN in name.lower() for name in names) else "docker"
 
 
@@ -108,7 +108,7 @@ def abilities_of(facts: Json, user: int, group: int) -> Abilities:
 
     An engine without root ignores limits where control groups have version 1, whatever its facts claim.
     """
-    rootless = bool(facts.get("Rootless")) or any("rootless" in each for each in facts.get("SecurityOptions") or ())
+    rootless = bool(facts.get("Rootless")) or any("rootless" in option for option in facts.get("SecurityOptions") or ())
     own = "" if rootless or user == 0 else f"{user}:{group}"
     limits = not (rootless and str(facts.get("CgroupVersion")) == "1")
     return Abilities(limits and bool(facts.get("MemoryLimit")), limits and bool(facts.get("CpuCfsQuota")), own)

@@ -141,7 +141,9 @@ def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
-                folders |= _unified(root, path, name, [each for each in _NEEDED if each not in folders])
+                folders |= _unified(
+                    root, path, name, [controller for controller in _NEEDED if controller not in folders]
+                )
                 continue
             for controller in set(controllers.split(",")) & set(_NEEDED) - folders.keys():
                 folder = _made(root / controllers, path, name)
@@ -155,7 +157,7 @@ def _unified(root: Path, path: str, name: str, needed: Sequence[str]) -> dict[st
     for controller in needed:
         folder = _made(root, path, name, controller)
         if folder is not None:
-            return {each: folder for each in needed if each == controller or _enabled(folder, each)}
+            return {candidate: folder for candidate in needed if candidate == controller or _enabled(folder, candidate)}
     return {}
 
 

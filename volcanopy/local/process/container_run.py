@@ -94,7 +94,7 @@ class ContainerRun(ABC):
         rest = b""
         with self.log.open("ab") as file:
             while chunk := await self._read():
-                for listener in [each for each in self._listeners if not each.offer(chunk)]:
+                for listener in [reader for reader in self._listeners if not reader.offer(chunk)]:
                     self.detach(listener)
                 *lines, rest = (rest + chunk).split(b"\n")
                 if len(rest) > OUTPUT_CHUNK:

@@ -205,7 +205,7 @@ def _quoted(text: str) -> str:
 def resource_value(pod: Json, container: Json, reference: Json) -> str:
     """A request or limit of a container in units of the divisor, rounded up. Raises ContainerConfigError."""
     if name := reference.get("containerName"):
-        container = next((each for each in pod["spec"]["containers"] if each["name"] == name), container)
+        container = next((candidate for candidate in pod["spec"]["containers"] if candidate["name"] == name), container)
     section, _, resource = reference["resource"].partition(".")
     amounts: Mapping[str, str] = (container.get("resources") or {}).get(section) or {}
     if resource not in amounts:

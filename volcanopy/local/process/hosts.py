@@ -89,7 +89,9 @@ def service_addresses(service: Json, pods: Iterable[Json]) -> list[str]:
 
 
 def _is_ready(status: Json) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
 
 
 class HostsFiles:

@@ -127,7 +127,7 @@ class Bubblewrap:
             *((f"unshare-{space}",) for space in ("pid", "ipc", "uts")),
             ("hostname", placement.hostname),
             *_user_options(process.user),
-            *(_by_descriptor(each, descriptors) for each in self._view.operations(placement, directory)),
+            *(_by_descriptor(operation, descriptors) for operation in self._view.operations(placement, directory)),
             ("chdir", directory),
             *(("setenv", name, value) for name, value in spec.environment.items()),
         ]

@@ -381,7 +381,7 @@ class ProcessKubelet:
     async def attach(self, pod: Mapping[str, Any], container: str, streams: CommandStreams) -> None:
         """Connect a client with a container until the container ends. Raises NotRunningError."""
         _, run = self._running(pod, container)
-        spec = next(each for each in containers_of(dict(pod)) if each["name"] == container)
+        spec = next(candidate for candidate in containers_of(dict(pod)) if candidate["name"] == container)
         output = run.attach()
         tasks = [asyncio.create_task(_feed(run, streams.stdin, bool(spec.get("stdinOnce"))))] if streams.stdin else []
         tasks.append(asyncio.create_task(exec_commands.follow_sizes(run.resize, streams)))
@@ -426,7 +426,10 @@ class ProcessKubelet:
     def log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         """The log of a container. Raises NoLogError."""
         uid = pod["metadata"]["uid"]
-        state = next((each for each in pod_status.all_of(pod) if each["name"] == container), None)
+        state = next(
+            (container_status for container_status in pod_status.all_of(pod) if container_status["name"] == container),
+            None,
+        )
         number = int(state["restartCount"]) if state is not None else 0
         previous = query.get("previous") in {"true", "1"}
         runner = self._runners.get(uid)

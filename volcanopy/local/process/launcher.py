@@ -208,7 +208,7 @@ def _spaces(pid: int) -> list[tuple[str, int]]:
 def _enter(spaces: list[tuple[str, int]], *names: str) -> None:
     """Enter some of the name spaces, in this order; only the children of this process enter one of processes."""
     for name in names:
-        for _, space in [each for each in spaces if each[0] == name]:
+        for _, space in [entry for entry in spaces if entry[0] == name]:
             _call(f"setns {name}", space, 0)
 
 

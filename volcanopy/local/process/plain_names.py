@@ -77,7 +77,7 @@ def plain_names_of(
     address: Callable[[str, str, str], str],
 ) -> PlainNames:
     """The names in a namespace. `reserved` are further subdomains, `addresses` those of the Services that have ready pods."""
-    specs = {(each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"] for each in services}
+    specs = {(service["metadata"]["namespace"], service["metadata"]["name"]): service["spec"] for service in services}
     headless = {place for place, spec in specs.items() if spec.get("clusterIP") == "None"}
     selecting: dict[tuple[str, str], Sequence[str]] = {
         place: () for place, spec in specs.items() if spec.get("selector")

@@ -20,11 +20,11 @@ class PodEvent(NamedTuple):
 
 def events_of(pod: Json, before: Json, after: Json) -> list[PodEvent]:
     """The Events of the change from one status of a pod to the next, `before` empty for the first."""
-    known = {each["name"]: each for each in all_of({"status": before})}
-    init = {each["name"] for each in after.get("initContainerStatuses") or ()}
+    earlier = {container["name"]: container for container in all_of({"status": before})}
+    init = {container["name"] for container in after.get("initContainerStatuses") or ()}
     result = []
     for container in all_of({"status": after}):
-        old = known.get(container["name"]) or {}
+        old = earlier.get(container["name"]) or {}
         if container["state"] != old.get("state"):
             place = place_of(container["name"], init=container["name"] in init)
             result += [event._replace(place=place) for event in _of_container(pod, container)]

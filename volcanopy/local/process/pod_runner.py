@@ -88,8 +88,8 @@ class PodRunner:
         self.uid: str = pod["metadata"]["uid"]
         self._around, self._publish = surroundings, publish
         spec = pod["spec"]
-        self._init = [pod_status.restored(pod, each, init=True) for each in spec.get("initContainers") or ()]
-        self._main = [pod_status.restored(pod, each, init=False) for each in spec["containers"]]
+        self._init = [pod_status.restored(pod, container, init=True) for container in spec.get("initContainers") or ()]
+        self._main = [pod_status.restored(pod, container, init=False) for container in spec["containers"]]
         self._policy: str = spec.get("restartPolicy", "Always")
         start = (pod.get("status") or {}).get("startTime")
         self._began = datetime.fromisoformat(start).timestamp() if start else time.time()

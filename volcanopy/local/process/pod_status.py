@@ -197,11 +197,11 @@ def status(
 
 def with_transition_times(conditions: Sequence[Json], before: Sequence[Json]) -> list[Json]:
     """The conditions with the transition times of those whose status has not changed."""
-    known = {condition["type"]: condition for condition in before}
-    kept = {kind: condition["lastTransitionTime"] for kind, condition in known.items()}
+    earlier = {condition["type"]: condition for condition in before}
+    kept = {kind: condition["lastTransitionTime"] for kind, condition in earlier.items()}
     return [
         {**condition, "lastTransitionTime": kept[condition["type"]]}
-        if condition["type"] in kept and known[condition["type"]]["status"] == condition["status"]
+        if condition["type"] in kept and earlier[condition["type"]]["status"] == condition["status"]
         else condition
         for condition in conditions
     ]

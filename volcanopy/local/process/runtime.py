@@ -117,7 +117,10 @@ class MachineRuntime:
         image = container.get("image") or NO_IMAGE
         if image != NO_IMAGE and image not in self._ignored:
             self._ignored.add(image)
-            init = any(each["name"] == container["name"] for each in pod["spec"].get("initContainers") or ())
+            init = any(
+                init_container["name"] == container["name"]
+                for init_container in pod["spec"].get("initContainers") or ()
+            )
             message = f'Image "{image}" is not used: the container runs a program of this machine'
             report(PodEvent("Warning", "ImageNotUsed", message, place_of(container["name"], init=init)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -85,7 +85,7 @@ class StatusWriter:
             patch = {"metadata": {"uid": metadata["uid"]}, "status": written.status}
             try:
                 result = await answered(
-                    lambda: self._client.patch_status(PODS, namespace, name, patch, Patch.STRATEGIC)
+                    lambda: self._client.patch_status(PODS, namespace, name, patch, PatchType.STRATEGIC)
                 )
                 written.version = int(result["metadata"]["resourceVersion"])
             except (NotFound, Conflict) as gone:
@@ -97,8 +97,8 @@ class StatusWriter:
 def _summary(status: Json) -> tuple[Any, ...]:
     """What must not be lost: the phase, and for each container its state and restarts."""
     containers = [
-        (each["name"], each["restartCount"], *(each.get("state") or {}))
+        (container["name"], container["restartCount"], *(container.get("state") or {}))
         for key in ("initContainerStatuses", "containerStatuses")
-        for each in status.get(key) or ()
+        for container in status.get(key) or ()
     ]
     return (status.get("phase"), sorted(containers))

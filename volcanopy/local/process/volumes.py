@@ -49,7 +49,7 @@ class Volumes:
 
     def source(self, mount: Mount) -> MountSource:
         """What is mounted; a missing `subPath` is made as a folder. Raises ContainerConfigError."""
-        volume = next(each for each in self._pod["spec"]["volumes"] if each["name"] == mount.volume)
+        volume = next(candidate for candidate in self._pod["spec"]["volumes"] if candidate["name"] == mount.volume)
         source = MountSource(
             self._paths[mount.volume],
             mount.read_only or any(kind in volume for kind in _OF_OBJECTS),

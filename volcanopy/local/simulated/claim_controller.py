@@ -171,7 +171,7 @@ class ClaimController:
             if f"{namespace}/{body['metadata']['name']}" not in self._all(VOLUME_CLAIMS):
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(VOLUME_CLAIMS, namespace, body)
-        known = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
+        statuses = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
         made = []
         for name, template in claim_rules.pending_templates(pod):
             resource_template = self._all(DEVICE_CLAIM_TEMPLATES).get(f"{namespace}/{template}")
@@ -181,7 +181,10 @@ class ClaimController:
                     await self._client.create(DEVICE_CLAIMS, namespace, body)
                 made.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
         if made:
-            patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"resourceClaimStatuses": [*known, *made]}}
+            patch = {
+                "metadata": {"uid": pod["metadata"]["uid"]},
+                "status": {"resourceClaimStatuses": [*statuses, *made]},
+            }
             await self._client.patch_status(PODS, namespace, pod["metadata"]["name"], patch)
 
     async def _device_claim(self, key: str) -> None:

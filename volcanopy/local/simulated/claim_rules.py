@@ -131,9 +131,9 @@ def ephemeral_claims(pod: Json) -> Iterator[Json]:
 
 def pending_templates(pod: Json) -> Iterator[tuple[str, str]]:
     """Yield claim name and template of each ResourceClaim that a pod lacks."""
-    known = {entry["name"] for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+    claim_names = {entry["name"] for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
     for claim in pod["spec"].get("resourceClaims") or ():
-        if claim.get("resourceClaimTemplateName") and claim["name"] not in known:
+        if claim.get("resourceClaimTemplateName") and claim["name"] not in claim_names:
             yield claim["name"], claim["resourceClaimTemplateName"]
 
 

@@ -83,7 +83,7 @@ def _forecast(pod: Mapping[str, Any], container: str, usual: Stages) -> str:
         script = pod_status.read_script(msgspec.convert(pod, pod_status.Pod), usual)
     except AnnotationError as fault:
         return str(fault)
-    plan = next(each for each in (*script.main, *script.init) if each.name == container)
+    plan = next(candidate for candidate in (*script.main, *script.init) if candidate.name == container)
     if plan.duration == pod_stages.FOREVER:
         return "it runs until it is stopped"
     code = plan.code(run_number(pod, container))

@@ -11,7 +11,7 @@ import structlog
 from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json
@@ -120,7 +120,7 @@ class Heartbeats:
         status: Json = {"conditions": nodes.conditions(now, None if nodes.is_ready(node) else now)}
         if name not in self._reported:
             status = self._describe(node, self.address(name), now) | status
-        await self._client.patch_status(NODES, None, name, {"status": status}, Patch.STRATEGIC)
+        await self._client.patch_status(NODES, None, name, {"status": status}, PatchType.STRATEGIC)
         self._reported[name] = now
 
     async def _renew(self, node: core.Node, now: float) -> None:
@@ -163,7 +163,7 @@ class Heartbeats:
 
         with self._that_exists(name):
             await self._client.patch_status(
-                NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, Patch.STRATEGIC
+                NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, PatchType.STRATEGIC
             )
             await self._client.update_with_retry(NODES.raw, None, name, taint)
 
@@ -173,7 +173,7 @@ class Heartbeats:
             await self._client.update_with_retry(NODES.raw, None, name, _reachable)
             now = self._clock()
             await self._client.patch_status(
-                NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, Patch.STRATEGIC
+                NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, PatchType.STRATEGIC
             )
         self.failed.discard(name)
         self._workers.put(name)

@@ -17,7 +17,7 @@ from volcanopy.api import core
 from volcanopy.api.names import RUNTIME_LABEL
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.local.simulated import pod_stages as stages
@@ -267,7 +267,7 @@ class Kubelet:
         seen = max(record.version, int(meta.resource_version))
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": str(seen)}, "status": status}
         try:
-            answer = await self._client.patch_status(_STATUS, meta.namespace, meta.name, patch, Patch.STRATEGIC)
+            answer = await self._client.patch_status(_STATUS, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
         except NotFound as gone:
             log.debug("pod is gone", pod=meta.key, error=str(gone))
             record.ended = True

@@ -132,8 +132,8 @@ def read_script(pod: Pod, usual: Stages) -> Script:
     """Return the script of a pod. Raises AnnotationError."""
     return pod_stages.script(
         pod.metadata.annotations,
-        ((each.name, each.image) for each in pod.spec.containers),
-        ((each.name, each.image, each.restart_policy) for each in pod.spec.init_containers),
+        ((container.name, container.image) for container in pod.spec.containers),
+        ((container.name, container.image, container.restart_policy) for container in pod.spec.init_containers),
         pod.spec.restart_policy,
         pod.metadata.uid,
         usual,
@@ -144,7 +144,7 @@ def read_script(pod: Pod, usual: Stages) -> Script:
 def shown(status: PodStatus) -> Shown:
     """Return the part of a status that changes."""
     containers = (*status.init_container_statuses, *status.container_statuses)
-    return status.phase, tuple((_state(each.state), each.restart_count) for each in containers)
+    return status.phase, tuple((_state(container.state), container.restart_count) for container in containers)
 
 
 def to_show(moment: Moment) -> Shown:

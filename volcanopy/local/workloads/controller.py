@@ -217,8 +217,8 @@ class WorkloadController:
 
     def _knows(self, kind: str, made: Json) -> bool:
         metadata = made["metadata"]
-        known = self._reflectors[kind].objects.get(f"{metadata['namespace']}/{metadata['name']}")
-        return known is not None and known["metadata"]["uid"] == metadata["uid"]
+        current = self._reflectors[kind].objects.get(f"{metadata['namespace']}/{metadata['name']}")
+        return current is not None and current["metadata"]["uid"] == metadata["uid"]
 
 
 def _workload_pod(pod: Json) -> Json:

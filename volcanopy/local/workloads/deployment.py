@@ -43,9 +43,11 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
     if "deletionTimestamp" in metadata:
         return []
     suffix = template_hash(spec["template"])
-    current = next((each for each in sets if each["metadata"]["labels"].get(HASH_LABEL) == suffix), None)
-    others = [each for each in sets if each is not current]
-    revision = max((_revision(each) for each in others), default=0) + 1
+    current = next(
+        (replica_set for replica_set in sets if replica_set["metadata"]["labels"].get(HASH_LABEL) == suffix), None
+    )
+    others = [replica_set for replica_set in sets if replica_set is not current]
+    revision = max((_revision(replica_set) for replica_set in others), default=0) + 1
     effects: list[Effect] = []
     if current is None:
         effects.append(
@@ -68,10 +70,12 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
 
 def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
     replicas = int(spec["replicas"])
-    remaining = [each for each in others if _size(each) > 0 or _counted(each, "replicas") > 0]
+    remaining = [
+        replica_set for replica_set in others if _size(replica_set) > 0 or _counted(replica_set, "replicas") > 0
+    ]
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         if remaining:
-            return [_resized(each, 0) for each in remaining if _size(each) > 0]
+            return [_resized(replica_set, 0) for replica_set in remaining if _size(replica_set) > 0]
         return [_resized(current, replicas)] if _size(current) != replicas else []
     surge, unavailable = _margins(spec)
     effects: list[Effect] = []
@@ -80,14 +84,16 @@ def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
     if size != _size(current):
         effects.append(_resized(current, size))
     # Only pods that are available now may stand in for those that are removed.
-    available = _counted(current, "availableReplicas") + sum(_counted(each, "availableReplicas") for each in others)
+    available = _counted(current, "availableReplicas") + sum(
+        _counted(replica_set, "availableReplicas") for replica_set in others
+    )
     spare = available - (replicas - unavailable)
-    for each in sorted(remaining, key=_revision):
-        unready = _size(each) - _counted(each, "availableReplicas")
-        removed = min(_size(each), max(spare, 0) + max(unready, 0))
+    for replica_set in sorted(remaining, key=_revision):
+        unready = _size(replica_set) - _counted(replica_set, "availableReplicas")
+        removed = min(_size(replica_set), max(spare, 0) + max(unready, 0))
         spare -= max(removed - max(unready, 0), 0)
         if removed > 0:
-            effects.append(_resized(each, _size(each) - removed))
+            effects.append(_resized(replica_set, _size(replica_set) - removed))
     return effects
 
 
@@ -142,15 +148,19 @@ def _annotations(deployment: Json, revision: int) -> Json:
 
 
 def _expired(spec: Json, others: Sequence[Json]) -> list[Effect]:
-    empty = [each for each in others if _size(each) == 0 and _counted(each, "replicas") == 0]
+    empty = [
+        replica_set for replica_set in others if _size(replica_set) == 0 and _counted(replica_set, "replicas") == 0
+    ]
     surplus = len(empty) - int(spec.get("revisionHistoryLimit", 10))
-    return [ObjectDeletion("ReplicaSet", each) for each in sorted(empty, key=_revision)[: max(surplus, 0)]]
+    return [
+        ObjectDeletion("ReplicaSet", replica_set) for replica_set in sorted(empty, key=_revision)[: max(surplus, 0)]
+    ]
 
 
 def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: str) -> Json:
     spec = deployment["spec"]
-    replicas, total = int(spec["replicas"]), sum(_counted(each, "replicas") for each in sets)
-    available = sum(_counted(each, "availableReplicas") for each in sets)
+    replicas, total = int(spec["replicas"]), sum(_counted(replica_set, "replicas") for replica_set in sets)
+    available = sum(_counted(replica_set, "availableReplicas") for replica_set in sets)
     updated = _counted(current, "replicas") if current is not None else 0
     enough = available >= replicas - _margins(spec)[1]
     complete = updated == replicas == total and available >= replicas
@@ -171,8 +181,8 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
     # That of the ReplicaSet of the present template, else of any other.
     conditions += [
         {key: condition[key] for key in ("type", "status", "reason", "message")}
-        for each in sorted(sets, key=lambda each: each is not current)
-        for condition in (each.get("status") or {}).get("conditions") or ()
+        for replica_set in sorted(sets, key=lambda replica_set: replica_set is not current)
+        for condition in (replica_set.get("status") or {}).get("conditions") or ()
         if condition["type"] == REPLICA_FAILURE
     ][:1]
     before = (deployment.get("status") or {}).get("conditions") or ()
@@ -180,7 +190,7 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
         "observedGeneration": deployment["metadata"].get("generation", 1),
         "replicas": total,
         "updatedReplicas": updated,
-        "readyReplicas": sum(_counted(each, "readyReplicas") for each in sets),
+        "readyReplicas": sum(_counted(replica_set, "readyReplicas") for replica_set in sets),
         "availableReplicas": available,
         "unavailableReplicas": max(max(total, replicas) - available, 0),
         "conditions": with_conditions(before, conditions, now),

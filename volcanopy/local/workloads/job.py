@@ -94,7 +94,7 @@ def _pod(job: Json, index: int | None) -> Json:
     pod["metadata"]["annotations"] = {**(pod["metadata"].get("annotations") or {}), INDEX: str(index)}
     pod["spec"].setdefault("hostname", f"{metadata['name']}-{index}")
     for container in (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]):
-        variables = [each for each in container.get("env") or () if each["name"] != "JOB_COMPLETION_INDEX"]
+        variables = [variable for variable in container.get("env") or () if variable["name"] != "JOB_COMPLETION_INDEX"]
         container["env"] = [*variables, {"name": "JOB_COMPLETION_INDEX", "value": str(index)}]
     return pod
 
@@ -125,7 +125,9 @@ def _cleaned(job: Json, now: str) -> list[Effect]:
 
 def _condition(status: Json, *kinds: str) -> Json | None:
     conditions: Sequence[Json] = status.get("conditions") or ()
-    return next((each for each in conditions if each["type"] in kinds and each["status"] == "True"), None)
+    return next(
+        (condition for condition in conditions if condition["type"] in kinds and condition["status"] == "True"), None
+    )
 
 
 def _with_phase(pods: Sequence[Json], phase: str) -> list[Json]:
@@ -138,7 +140,7 @@ def _is_indexed(job: Json) -> bool:
 
 def _indexes(pods: Sequence[Json]) -> set[int]:
     annotations = [pod["metadata"].get("annotations") or {} for pod in pods]
-    return {int(each[INDEX]) for each in annotations if INDEX in each}
+    return {int(pod_annotations[INDEX]) for pod_annotations in annotations if INDEX in pod_annotations}
 
 
 def _all(pods: Sequence[Json]) -> list[Effect]:

@@ -135,10 +135,10 @@ def changed(workload: Json, status: Json) -> list[Effect]:
 
 def with_conditions(before: Sequence[Json], conditions: Sequence[Json], now: str) -> list[Json]:
     """The conditions with `lastTransitionTime`, which is kept where the status is unchanged."""
-    known = {condition["type"]: condition for condition in before}
+    earlier = {condition["type"]: condition for condition in before}
     result = []
     for condition in conditions:
-        previous = known.get(condition["type"])
+        previous = earlier.get(condition["type"])
         same = previous is not None and previous["status"] == condition["status"]
         since = previous["lastTransitionTime"] if previous is not None and same else now
         result.append({**condition, "lastTransitionTime": since})

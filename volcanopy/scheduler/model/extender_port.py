@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Request:
+class ExtenderRequest:
     """A question: its JSON body, and a short name that is unique among the questions of one verb on one state."""
 
     subject: str
@@ -32,7 +32,7 @@ class Answer:
 class Extender(Protocol):
     """Asks a program outside."""
 
-    def ask(self, url: str, timeout: float, requests: Sequence[Request]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         """Return the answer to each request, in order; they may be asked at once. Never raises for a failed request.
 
         ``timeout`` is that of each request in seconds.

@@ -16,7 +16,7 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.node_load import NodeLoad
 from volcanopy.kube import machine
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.backoff import Backoff, answered
 from volcanopy.kube.client.connection import Connection
@@ -136,7 +136,7 @@ class Agent:
             "metadata": {"name": name, "annotations": annotations, "ownerReferences": [self._owner]},
             "spec": spec,
         }
-        await self._client.patch(self._kind, None, name, body, Patch.APPLY, force=True)
+        await self._client.patch(self._kind, None, name, body, PatchType.APPLY, force=True)
         log.debug("node reported", node=name)
 
 

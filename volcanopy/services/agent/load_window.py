@@ -74,7 +74,7 @@ class LoadWindow:
         if not passed:
             return None
         cpu = 100.0 * (new.busy - samples[0].busy) / passed
-        used = [each.memory for each in samples]
+        used = [sample.memory for sample in samples]
         busy = [_busy(old, now) for old, now in pairwise(samples) if now.total > old.total]
         return Load(
             _percent(cpu),

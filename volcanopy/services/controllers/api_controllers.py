@@ -86,7 +86,7 @@ def slimming_of_jobs() -> Callable[[Pod], Pod]:
     shared = SharedParts()
 
     def slim(pod: Pod) -> Pod:
-        conditions = tuple([each for each in pod.status.conditions if each.type == DISRUPTION_TARGET])
+        conditions = tuple([condition for condition in pod.status.conditions if condition.type == DISRUPTION_TARGET])
         spec = PodSpec(node_name=pod.spec.node_name) if pod.metadata.deletion_timestamp is not None else _NO_SPEC
         return shared.pod(replace(pod, spec=spec, status=replace(pod.status, conditions=conditions)))
 

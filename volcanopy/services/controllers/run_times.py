@@ -70,8 +70,8 @@ class RunTimes:
     def of_alternatives(self, job: Json) -> dict[str, timedelta]:
         """Return the estimates for a job with each of its alternatives, as far as there are any."""
         estimates = {
-            str(each.get("name")): self.table.estimate(_key(job, str(each.get("name"))))
-            for each in (job.get("spec") or {}).get("alternatives") or ()
+            str(alternative.get("name")): self.table.estimate(_key(job, str(alternative.get("name"))))
+            for alternative in (job.get("spec") or {}).get("alternatives") or ()
         }
         return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
@@ -88,7 +88,7 @@ class RunTimes:
             return
         for job in jobs:
             alternatives = (job.get("spec") or {}).get("alternatives") or ()
-            keys = {_key(job), *(_key(job, str(each.get("name"))) for each in alternatives)}
+            keys = {_key(job), *(_key(job, str(alternative.get("name"))) for alternative in alternatives)}
             if not is_final(job.get("status") or {}) and keys & changed:
                 wake(object_key(job))
         try:

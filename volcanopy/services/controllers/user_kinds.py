@@ -221,7 +221,7 @@ class UserKinds:
             watch.start()
         work = [self._edge([kind for kind in watches if kind in served], receive)]
         work += [self._audit(watch) if kind in served else self._appear(watch) for kind, watch in watches.items()]
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:

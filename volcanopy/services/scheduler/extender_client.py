@@ -17,7 +17,7 @@ import structlog
 
 from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
-from volcanopy.scheduler.model.extender_port import Answer, Extender, Request
+from volcanopy.scheduler.model.extender_port import Answer, Extender, ExtenderRequest
 from volcanopy.services.scheduler.replay import ExtenderAnswer
 
 log = structlog.get_logger(__name__)
@@ -48,11 +48,11 @@ class HttpExtender:
             for connection in self._connections:
                 connection.close()
 
-    def ask(self, url: str, timeout: float, requests: Sequence[Request]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         """Ask; after a request without an answer, those that have not begun get the same error."""
         failed: list[Answer] = []
 
-        def post(request: Request) -> Answer:
+        def post(request: ExtenderRequest) -> Answer:
             if failed:
                 return failed[0]
             answer = self._post(url, timeout, request.body)
@@ -143,7 +143,7 @@ class RecordingExtender:
         self._extender = extender
         self.answers: list[ExtenderAnswer] = []
 
-    def ask(self, url: str, timeout: float, requests: Sequence[Request]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         """Ask the other port."""
         answers = self._extender.ask(url, timeout, requests)
         for request, answer in zip(requests, answers, strict=True):
@@ -162,7 +162,7 @@ class RecordedExtender:
         for answer in answers:
             self._answers[answer.url, answer.subject].append(answer)
 
-    def ask(self, url: str, timeout: float, requests: Sequence[Request]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         """Look up the answers."""
         return [self._next(url, request.subject) for request in requests]
 

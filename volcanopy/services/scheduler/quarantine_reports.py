@@ -8,7 +8,7 @@ import structlog
 from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache import followed_kinds as kinds
-from volcanopy.kube.client.api_client import Client, Patch
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import of_object
@@ -76,7 +76,7 @@ class QuarantineReports:
         if isinstance(item, core.Pod):
             patch = statuses.unscheduled_patch(item, REASON, message, now)
             if patch is not None and not item.spec.node_name:
-                await self._client.patch_status(kinds.PODS, meta.namespace, meta.name, patch, Patch.STRATEGIC)
+                await self._client.patch_status(kinds.PODS, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
         elif isinstance(item, core.PodGroup):
             before = item.status
             condition = GroupCondition(statuses.UNSCHEDULABLE, REASON, message)

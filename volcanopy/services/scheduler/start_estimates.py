@@ -37,7 +37,7 @@ from volcanopy.services.scheduler.state.store import Store
 
 if TYPE_CHECKING:
     from volcanopy.whatif.cluster import Cluster
-    from volcanopy.whatif.expected import EstimatedStart
+    from volcanopy.whatif.expected import StartEstimate
 
 log = structlog.get_logger(__name__)
 
@@ -76,7 +76,7 @@ class _WrittenEstimate:
     """The estimate that a group has, and when it was written (monotonic seconds)."""
 
     uid: str
-    estimate: EstimatedStart
+    estimate: StartEstimate
     at: float = field(default_factory=machine.monotonic)
 
 
@@ -156,7 +156,7 @@ class StartEstimates:
             await self._write(group, estimates[group.metadata.key])
         return seconds
 
-    def _is_due(self, group: core.PodGroup, estimates: dict[str, EstimatedStart]) -> bool:
+    def _is_due(self, group: core.PodGroup, estimates: dict[str, StartEstimate]) -> bool:
         estimate, known = estimates.get(group.metadata.key), self._written.get(group.metadata.key)
         if estimate is None:
             return False
@@ -165,7 +165,7 @@ class StartEstimates:
         now = machine.monotonic()
         return now - known.at >= PERIOD and differs(known.estimate, estimate, machine.utc_now())
 
-    async def _write(self, group: core.PodGroup, estimate: EstimatedStart) -> None:
+    async def _write(self, group: core.PodGroup, estimate: StartEstimate) -> None:
         meta = group.metadata
         time_of = estimate.time.strftime("%Y-%m-%dT%H:%M:%SZ") if estimate.time is not None else None
         content = {"time": time_of, "basis": estimate.basis or None, "message": estimate.message or None}
@@ -195,14 +195,14 @@ def by_age_from_both_ends(groups: Iterable[core.PodGroup]) -> list[core.PodGroup
     return [group for group in chain.from_iterable(pairs) if group is not None]
 
 
-def differs(before: EstimatedStart, after: EstimatedStart, now: datetime) -> bool:
+def differs(before: StartEstimate, after: StartEstimate, now: datetime) -> bool:
     """Whether an estimate is worth a write: another basis or reason, or another time by half a minute and by a twentieth."""
     if (before.basis, before.message) != (after.basis, after.message) or before.time is None or after.time is None:
         return before != after
     return abs(after.time - before.time) > max(timedelta(seconds=30), (after.time - now) / 20)
 
 
-def estimated(copy: ClusterCopy, tables: Tables, question: EstimateQuestion) -> tuple[dict[str, EstimatedStart], float]:
+def estimated(copy: ClusterCopy, tables: Tables, question: EstimateQuestion) -> tuple[dict[str, StartEstimate], float]:
     """Return the estimated starts by pod group, and the processor time. Runs in a thread."""
     from volcanopy.whatif.engine import Budget, Engine  # noqa: PLC0415
     from volcanopy.whatif.expected import estimated_starts  # noqa: PLC0415

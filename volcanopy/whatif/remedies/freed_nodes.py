@@ -23,7 +23,7 @@ _NEVER = np.iinfo(np.int64).max // 4
 def freeing_order(cluster: Cluster, target: Target) -> dict[str, int]:
     """Return ranks of jobs by the keys of their pod groups, and of pods without a job by their own keys."""
     state, tasks = cluster.state, cluster.state.tasks.plain
-    requests = [state.axis.vector(each) for each in requests_of(cluster, target)]
+    requests = [state.axis.vector(request) for request in requests_of(cluster, target)]
     rows = np.flatnonzero(ON_NODE[tasks["status"]] & (tasks["node"] != NONE))
     if not requests or not np.max(requests) or not len(rows):
         return {}

@@ -35,7 +35,7 @@ def _priority_classes(question: Question) -> list[Creation]:
     requested = {spec.get("priorityClassName") for spec in pod_specs(cluster, question.target)}
     if question.target.job:
         requested.add(cluster.objects["BatchJob", question.target.job]["spec"].get("priorityClassName"))
-    known = cluster.state.priority_classes
+    classes = cluster.state.priority_classes
     return [
         (
             (
@@ -51,7 +51,7 @@ def _priority_classes(question: Question) -> list[Creation]:
             f'create PriorityClass "{name}"',
         )
         for name in sorted(filter(None, requested))
-        if name not in known and not name.startswith("system-")
+        if name not in classes and not name.startswith("system-")
     ]
 
 
@@ -196,7 +196,7 @@ def evicting_actions(question: Question) -> Sequence[Candidate]:
         return []
     candidates = []
     spec = [queue.spec for queue in question.cluster.state.queues.values()]
-    share = "capacity" if any(each.deserved for each in spec) else "proportion"
+    share = "capacity" if any(queue_spec.deserved for queue_spec in spec) else "proportion"
     for action in _EVICTING:
         parts = []
         if action == "reclaim" and share not in config.plugins and share in question.registry.plugins:

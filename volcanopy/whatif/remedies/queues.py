@@ -258,7 +258,7 @@ def lifted_holds(question: Question) -> Sequence[Candidate]:
         if queue.spec.dequeue_strategy == "fifo":
             text = f'set dequeueStrategy of queue "{name}" to traverse'
             fifo.append(_edit(name, lambda body: _with(body, "dequeueStrategy", "traverse"), text))
-    return [Candidate(kind, tuple(each)) for kind, each in (("hold", parts), ("fifo", fifo)) if each]
+    return [Candidate(kind, tuple(steps)) for kind, steps in (("hold", parts), ("fifo", fifo)) if steps]
 
 
 def _edit(name: str, change: Callable[[Json], Json], text: str) -> Part:

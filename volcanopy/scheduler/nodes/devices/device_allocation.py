@@ -73,14 +73,14 @@ def allocate(
     claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
 ) -> tuple[list[AllocatedDevice] | None, str]:
     """Return devices for all requests of the claims; None if there are none, with the error if the search failed."""
-    search = _Search(claims, find, is_free)
+    search = _DeviceSearch(claims, find, is_free)
     try:
         return (search.allocated, "") if search.place(0) else (None, search.fault)
     except _BudgetExceededError:
         return None, "there are too many ways to share out the devices: fewer requests in one pod would help"
 
 
-class _Search:
+class _DeviceSearch:
     def __init__(
         self, claims: Sequence[devices.ResourceClaim], find: Find, is_free: Callable[[DeviceId], bool]
     ) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.extender_port import Answer, Request
+from volcanopy.scheduler.model.extender_port import Answer, ExtenderRequest
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes import extender_wire as wire
@@ -123,7 +123,9 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejected: dict[int, str] = {}
         self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
-            (answer,) = self._ask(self.args.session_open, [Request("session", wire.request(self._wire.session()))])
+            (answer,) = self._ask(
+                self.args.session_open, [ExtenderRequest("session", wire.request(self._wire.session()))]
+            )
             if answer.error and not self.args.ignorable:
                 self._down = answer.error
 
@@ -235,7 +237,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         """Report the last placements, and the end of the session."""
         self._report()
         if self.args.session_close and self.cluster.extender is not None:
-            self._ask(self.args.session_close, [Request("session", b"{}")])
+            self._ask(self.args.session_close, [ExtenderRequest("session", b"{}")])
 
     # Nodes and victims
 
@@ -261,7 +263,9 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         task, names = task.representative, self.cluster.snapshot.nodes.names
         body = self._wire.task(task)
         requests = [
-            Request(f"task {task.key} node {names[row]}", wire.request({"task": body, "node": self._wire.node(row)}))
+            ExtenderRequest(
+                f"task {task.key} node {names[row]}", wire.request({"task": body, "node": self._wire.node(row)})
+            )
             for row in rows.tolist()
         ]
         for row, answer in zip(rows.tolist(), self._ask(self.args.predicate, requests), strict=True):
@@ -325,10 +329,10 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         """Ask one question; return the answer, or the error; neither where the answer is not known."""
         if self.cluster.extender is None:
             return None, ""
-        (answer,) = self._ask(verb, [Request(subject, wire.request(content))])
+        (answer,) = self._ask(verb, [ExtenderRequest(subject, wire.request(content))])
         return self._read(verb, answer, kind)
 
-    def _ask(self, verb: str, requests: Sequence[Request]) -> Sequence[Answer]:
+    def _ask(self, verb: str, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
         extender = self.cluster.extender
         if self._down or extender is None:
             return [Answer(error=self._down)] * len(requests)

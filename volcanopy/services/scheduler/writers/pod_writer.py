@@ -15,7 +15,7 @@ from collections import OrderedDict
 from volcanopy.api import core
 from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube.cache.followed_kinds import PODS
-from volcanopy.kube.client.api_client import Json, Patch
+from volcanopy.kube.client.api_client import Json, PatchType
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotFound, describe, is_outage
 from volcanopy.kube.client.logs import Logger
@@ -209,7 +209,7 @@ class PodWriter:
             if pod is None or patch is None:
                 return True
             try:
-                return await context.patch_pod(effect.pod, patch, Patch.MERGE)
+                return await context.patch_pod(effect.pod, patch, PatchType.MERGE)
             except KubeError as fault:
                 log.warning("nomination failed", pod=effect.pod, node=effect.node, error=describe(fault))
                 context.store.forget_nomination(effect.pod, pod.metadata.uid)

@@ -10,7 +10,7 @@ from typing import Any
 from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
-from volcanopy.kube.client.api_client import Client, Json, Patch
+from volcanopy.kube.client.api_client import Client, Json, PatchType
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import of_object
@@ -46,8 +46,8 @@ class WriterContext:
         reference = ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
         self.recorder.record(reference, event_type, reason, message)
 
-    async def patch_pod(self, key: str, patch: Json, form: Patch = Patch.STRATEGIC) -> bool:
-        """Patch a pod's status; False if that pod is gone. Other errors are raised."""
+    async def patch_pod(self, key: str, patch: Json, form: PatchType = PatchType.STRATEGIC) -> bool:
+        """PatchType a pod's status; False if that pod is gone. Other errors are raised."""
         namespace, _, name = key.partition("/")
         try:
             answer = await self.client.patch_status(PODS, namespace, name, patch, form)
