@@ -54,14 +54,18 @@ def nextflow(folder: Path, kubeconfig: Path, script: str, config: str = "") -> "
         "NXF_HOME": str(folder / "home"),
         "NXF_PLUGINS_DEFAULT": "false",
     }
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )
 
 
 def test_a_workflow_of_nextflow_runs_and_a_failed_process_is_reported(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     with local_cluster(kubeconfig, *(["--run-as-root"] if os.getuid() == 0 else [])):
         (tmp_path / "hello").mkdir()
-        ended = nextflow(tmp_path / "hello", kubeconfig, HELLO, "process.cpus = 1\nprocess.memory = '200 MB'\nprocess.time = '5m'\n")
+        ended = nextflow(
+            tmp_path / "hello", kubeconfig, HELLO, "process.cpus = 1\nprocess.memory = '200 MB'\nprocess.time = '5m'\n"
+        )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert {f"{word} world!" for word in ("Bonjour", "Ciao", "Hello", "Hola")} <= set(ended.stdout.splitlines())
         jobs = Job.list(kubeconfig=kubeconfig)

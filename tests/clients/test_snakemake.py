@@ -13,10 +13,10 @@ from tests.clients.interpreters import interpreter
 from volcanopy import Job
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON = interpreter("SNAKEMAKE_PYTHON", "snakemake")
+PYTHON = interpreter("CLIENTS_PYTHON", "snakemake")
 pytestmark = [
     pytest.mark.skipif(
-        not PYTHON, reason="needs SNAKEMAKE_PYTHON, a Python with snakemake and volcanopy: `make workflow-clients`"
+        not PYTHON, reason="needs CLIENTS_PYTHON, a Python with snakemake and volcanopy: `make workflow-clients`"
     ),
     pytest.mark.slow("each job of a workflow starts Snakemake"),
 ]

@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from volcanopy.client.sdk.connected import JobError
 
 if TYPE_CHECKING:
     from volcanopy.client.sdk.job import Job
@@ -89,6 +92,14 @@ class FunctionJob(Future[T], Generic[T]):
         """Wait in a coroutine."""
         waiting: Awaitable[T] = asyncio.wrap_future(self)
         return waiting.__await__()
+
+    def _repr_html_(self) -> str | None:
+        """Show the call and its job in a notebook; as text where the job cannot be read."""
+        try:
+            job = self.job._repr_html_()
+        except JobError:
+            return None
+        return job and f"<p>{escape(repr(self))}</p>{job}"
 
     def __repr__(self) -> str:
         call = self.element.job + (f"[{self.index}]" if self.element.count > 1 else "")

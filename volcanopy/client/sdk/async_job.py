@@ -25,7 +25,7 @@ from volcanopy.client.jobs.options import LogOptions
 from volcanopy.client.jobs.pods import Pod, pods_of
 from volcanopy.client.jobs.wait import goal, wait_until_job
 from volcanopy.client.kinds import read
-from volcanopy.client.sdk.connected import Connected, JobError
+from volcanopy.client.sdk.connected import Connected, JobError, run
 from volcanopy.client.sdk.notebook import job_html
 from volcanopy.client.sdk.tasks import Amount, Task, job_body
 from volcanopy.kube.client.api_client import Client
@@ -223,6 +223,13 @@ class AsyncJob:
             except KubeError as error:
                 text = str(error)
             return job_html(job, pods, text, current_time())
+
+    def _repr_html_(self) -> str | None:
+        """Show the job in a notebook as it is now; as text where it cannot be read."""
+        try:
+            return run(self.html)
+        except JobError:
+            return None
 
     def __repr__(self) -> str:
         kind = type(self).__name__

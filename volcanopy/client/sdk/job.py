@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.client.sdk.async_job import AsyncJob
-from volcanopy.client.sdk.connected import JobError, run
+from volcanopy.client.sdk.connected import run
 from volcanopy.kube.client.kinds import Json
 
 if TYPE_CHECKING:
@@ -88,8 +88,4 @@ class Job:
         return repr(self._job).replace("AsyncJob", "Job", 1)
 
     def _repr_html_(self) -> str | None:
-        """Show the job in a notebook as it is now; as text where it cannot be read."""
-        try:
-            return run(self._job.html)
-        except JobError:
-            return None
+        return self._job._repr_html_()
