@@ -18,6 +18,7 @@ pytestmark = [
         reason="needs Java and NEXTFLOW_JARS, a folder with Nextflow's jars: `make workflow-clients`",
     ),
     pytest.mark.slow("starts Nextflow"),
+    pytest.mark.timeout(1800),
 ]
 OPENED = ("lang", "io", "nio", "net", "util", "util.concurrent.locks", "util.regex")
 HELLO = """
@@ -55,7 +56,7 @@ def nextflow(folder: Path, kubeconfig: Path, script: str, config: str = "") -> "
         "NXF_PLUGINS_DEFAULT": "false",
     }
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1500
     )
 
 

@@ -15,6 +15,7 @@ pytestmark = [
         not PYTHON, reason="needs CLIENTS_PYTHON, a Python with moto, s3fs and volcanopy: `make workflow-clients`"
     ),
     pytest.mark.slow("each call starts Python and a client of S3"),
+    pytest.mark.timeout(1800),
 ]
 PROGRAM = """
 import os
@@ -71,7 +72,7 @@ def test_results_exceptions_and_checkpoints_are_kept_in_an_object_store(tmp_path
             capture_output=True,
             text=True,
             check=False,
-            timeout=550,
+            timeout=1500,
         )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == ["6", "[8, 9]", "LookupError('out of paper')", "3", "7"]

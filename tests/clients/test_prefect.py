@@ -21,6 +21,7 @@ pytestmark = [
         not PYTHON, reason="needs CLIENTS_PYTHON, a Python with prefect and volcanopy: `make workflow-clients`"
     ),
     pytest.mark.slow("starts Prefect's server and worker"),
+    pytest.mark.timeout(1800),
 ]
 FLOW = """
 from prefect import flow, task
@@ -87,7 +88,7 @@ def test_the_flow_runs_of_a_work_pool_are_jobs(tmp_path: Path) -> None:
 
     def run(*words: str) -> str:
         ended = subprocess.run(
-            (PYTHON, *words), cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+            (PYTHON, *words), cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1500
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
@@ -101,4 +102,4 @@ def test_the_flow_runs_of_a_work_pool_are_jobs(tmp_path: Path) -> None:
         jobs = Job.list(kubeconfig=kubeconfig)
         assert [job.last_phase for job in jobs] == ["Completed"] * 2  # a flow that raises an error has run
         container = jobs[0].manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-        assert container["resources"]["requests"] == {"cpu": "500m", "memory": "400Mi"}
+        assert container["resources"]["requests"] == {"cpu": "0.5", "memory": "400Mi"}

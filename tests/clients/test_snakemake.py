@@ -19,6 +19,7 @@ pytestmark = [
         not PYTHON, reason="needs CLIENTS_PYTHON, a Python with snakemake and volcanopy: `make workflow-clients`"
     ),
     pytest.mark.slow("each job of a workflow starts Snakemake"),
+    pytest.mark.timeout(1800),
 ]
 
 
@@ -34,7 +35,7 @@ def snakemake(kubeconfig: Path, folder: Path, *words: str) -> "subprocess.Comple
     environment = os.environ | {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT)}
     command = (PYTHON, "-m", "snakemake", "--executor", "volcanopy", "--seconds-between-status-checks", "1", *words)
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1500
     )
 
 
