@@ -1,50 +1,45 @@
-"""Textbook policies, computed apart from the scheduler: first fit and backfilling with one reservation (EASY).
+"""Textbook policies, computed apart from the scheduler: first fit, and backfilling with some reservations.
 
-Nodes are equal and have one resource. Pods are placed best fit. The first job in the order that does not fit gets a reservation
-at its earliest start by the estimated ends; a later job starts if it ends before that, or leaves enough for it then. An estimate
-that is too short doubles until it is long enough. With weights, the next job is the first of the queue that has the least for its
-weight; without, queues do not count. Learnt estimates are those that the default is given; a job that was never run before counts
-with its walltime, or else with the mean of the jobs that have ended.
+Nodes are equal and have one resource. Pods are placed best fit. Jobs are taken in an order; one that fits now until its
+estimated end starts. The first others get reservations at their earliest starts, which no later job delays: none is first fit, one
+is EASY, any number is conservative backfilling. An estimate that is too short doubles until it is long enough. With
+weights, the next job is the first of the queue that has the least for its weight; without, queues do not count. Learnt
+estimates are those that the default is given; a job that was never run counts with its walltime, or else with the mean of
+the jobs that have ended.
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from volcanopy.api import quantity
 from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
 from volcanopy.lab.simulate.workload import Job
 
-Order = Literal["fcfs", "sjf", "slowdown"]
-_BOUND = 10.0
-"""Seconds that run times count at least, as in a bounded slowdown."""
+Order = Literal["fcfs", "sjf", "aged"]
+"""By age, by estimate, or by estimate after the jobs that have waited for a day, which come by age."""
+Amounts = npt.NDArray[np.int64]
+_BOUND, _AGED = 10.0, 86_400.0
+"""Seconds that run times count at least, as in a bounded slowdown, and after which a job counts as aged."""
 
 
-@dataclass
-class _Nodes:
-    """The free amounts of nodes."""
+@dataclass(frozen=True)
+class Policy:
+    """What is taken first, and for how many jobs nodes are reserved."""
 
-    free: list[int]
-
-    def place(self, job: "_Sized") -> dict[int, int] | None:
-        """Return what the pods of a job use of each node, the fullest first; None if they do not fit."""
-        rest, used = job.pods, dict[int, int]()
-        if sum(amount // job.request for amount in self.free) < rest:
-            return None
-        for amount, node in sorted((amount, node) for node, amount in enumerate(self.free) if amount >= job.request):
-            pods = min(amount // job.request, rest)
-            used[node], rest = pods * job.request, rest - pods
-            if not rest:
-                return used
-        return None
-
-    def change(self, used: dict[int, int], sign: int) -> None:
-        """Free or use amounts."""
-        for node, amount in used.items():
-            self.free[node] += sign * amount
+    order: Order = "fcfs"
+    reservations: float = 1
+    weighted: bool = False
+    """Whether the weights of queues count."""
+    learnt: bool = False
+    """Whether estimates are learnt."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +48,12 @@ class _Sized:
 
     job: Job
     request: int
-    pods: int
     estimate: float
 
     def key(self, order: Order, now: float) -> tuple[float, float, str]:
         """Return the sort key."""
-        run_time, waited = max(self.estimate, _BOUND), now - self.job.submit
-        first = {"fcfs": 0.0, "sjf": run_time, "slowdown": -(waited + run_time) / run_time}[order]
-        return first, self.job.submit, self.job.name
+        aged = order == "fcfs" or (order == "aged" and now - self.job.submit > _AGED)
+        return 0.0 if aged else max(self.estimate, _BOUND), self.job.submit, self.job.name
 
     def end(self, start: float, now: float) -> float:
         """Return the expected end."""
@@ -70,124 +63,140 @@ class _Sized:
         return start + run_time
 
 
-@dataclass
-class _Running:
-    """What runs where and since when, by name."""
+class _Profile:
+    """What is free on nodes from now on: (T, N) amounts that hold from each of (T,) times to the next."""
 
-    jobs: dict[str, tuple[_Sized, float, dict[int, int]]] = field(default_factory=dict)
+    def __init__(self, free: Amounts, now: float, ends: Mapping[float, Amounts]) -> None:
+        """``ends`` are the amounts that are released at each time."""
+        self.times = [now, *sorted(ends)]
+        self.free = np.cumsum([free, *(ends[time] for time in self.times[1:])], axis=0)
 
-    def earliest(self, job: _Sized, free: Sequence[int], now: float) -> tuple[float, _Nodes] | None:
-        """Return the first expected end after which a job fits, and what is free then."""
-        nodes = _Nodes(list(free))
-        for end, name in sorted((each.end(start, now), name) for name, (each, start, _) in self.jobs.items()):
-            nodes.change(self.jobs[name][2], 1)
-            if nodes.place(job) is not None:
-                return end, nodes
+    def start(self, job: _Sized, only_now: bool) -> tuple[float, Amounts] | None:
+        """Return the earliest start of a job and what it uses then; None if it does not fit."""
+        fits = (self.free[: 1 if only_now else None] // job.request).sum(axis=1) >= job.job.least
+        for first in np.flatnonzero(fits).tolist():
+            last = np.searchsorted(self.times, self.times[first] + job.estimate)
+            used = _placed(self.free[first : max(int(last), first + 1)].min(axis=0), job)
+            if used is not None:
+                return self.times[first], used
         return None
 
-    def allocated(self) -> dict[str, int]:
-        """Return what the jobs of each queue use."""
-        sums: dict[str, int] = {}
-        for each, _, used in self.jobs.values():
-            sums[each.job.queue] = sums.get(each.job.queue, 0) + sum(used.values())
-        return sums
+    def reserve(self, start: float, used: Amounts, run_time: float) -> None:
+        """Use amounts from a time on."""
+        for time in (start, start + run_time):
+            row = int(np.searchsorted(self.times, time))
+            if row == len(self.times) or self.times[row] != time:
+                self.times.insert(row, time)
+                self.free = np.insert(self.free, row, self.free[row - 1], axis=0)
+        rows = slice(*np.searchsorted(self.times, (start, start + run_time)).tolist())
+        self.free[rows] -= used
 
 
-@dataclass
+def _placed(free: Amounts, job: _Sized) -> Amounts | None:
+    """Return what the pods of a job use of each node, the fullest first; None if they do not fit."""
+    room = np.maximum(free, 0) // job.request
+    order = np.argsort(free, kind="stable")
+    pods = np.minimum(np.cumsum(room[order]), job.job.least)
+    if pods[-1] < job.job.least:
+        return None
+    used = np.zeros_like(free)
+    used[order] = np.diff(pods, prepend=0) * job.request
+    return used
+
+
 class _Learnt:
     """Run times of jobs that have ended."""
 
-    times: LearntRunTimes = field(default_factory=LearntRunTimes)
-    ended: int = 0
-    total: float = 0.0
+    def __init__(self) -> None:
+        self._times, self._ended, self._total = LearntRunTimes(), 0, 0.0
 
     def learn(self, job: Job) -> None:
         """Note the run time of a job that has ended."""
-        self.times.learn(key_of(job.queue, job.user, job.name, ""), timedelta(seconds=job.ends_after))
-        self.ended, self.total = self.ended + 1, self.total + job.ends_after
+        self._times.learn(key_of(job.queue, job.user, job.name, ""), timedelta(seconds=job.ends_after))
+        self._ended, self._total = self._ended + 1, self._total + job.ends_after
 
     def estimate(self, job: Job) -> float:
         """Return the estimate of a job."""
-        run = self.times.estimate(key_of(job.queue, job.user, job.name, ""))
+        run = self._times.estimate(key_of(job.queue, job.user, job.name, ""))
         if run is not None:
             return run.total_seconds()
-        return job.walltime or (self.total / self.ended if self.ended else _BOUND)
+        return job.walltime or (self._total / self._ended if self._ended else _BOUND)
+
+
+class _Schedule:
+    """What runs where, since when."""
+
+    def __init__(self, free: Amounts, weights: Mapping[str, float]) -> None:
+        self.free, self.weights = free, weights
+        self.running: dict[str, tuple[_Sized, float, Amounts]] = {}
+
+    def start(self, waiting: Sequence[_Sized], now: float, reservations: float) -> list[_Sized]:
+        """Start what can start now, in the order of the jobs; return it."""
+        ends: dict[float, Amounts] = {}
+        for job, start, used in self.running.values():
+            end = job.end(start, now)
+            ends[end] = ends[end] + used if end in ends else used
+        profile, started = _Profile(self.free, now, ends), list[_Sized]()
+        for job in self._by_queue(waiting) if self.weights else waiting:
+            found = profile.start(job, only_now=reservations <= 0)
+            if found is None:
+                continue
+            profile.reserve(*found, max(job.estimate, 1.0))
+            if found[0] > now:
+                reservations -= 1
+                continue
+            self.free = self.free - found[1]
+            self.running[job.job.name] = (job, now, found[1])
+            started.append(job)
+        return started
+
+    def _by_queue(self, waiting: Sequence[_Sized]) -> Iterator[_Sized]:
+        """Yield the jobs, the next of the queue that has the least for its weight."""
+        queues: dict[str, deque[_Sized]] = {}
+        for each in waiting:
+            queues.setdefault(each.job.queue, deque()).append(each)
+        while queues:
+            allocated = dict.fromkeys(queues, 0)
+            for job, _, used in self.running.values():
+                allocated[job.job.queue] = allocated.get(job.job.queue, 0) + int(used.sum())
+            queue = min(queues, key=lambda name: (allocated[name] / self.weights.get(name, 1.0), name))
+            yield queues[queue].popleft()
+            if not queues[queue]:
+                del queues[queue]
+
+
+EASY = Policy()
+FIRST_FIT, CONSERVATIVE = Policy(reservations=0), Policy(reservations=math.inf)
 
 
 def start_times(
     jobs: Sequence[Job],
     nodes: int,
     per_node: int,
-    order: Order = "fcfs",
-    backfill: bool = True,
+    policy: Policy = EASY,
     resource: str = "cpu",
-    exact: bool = False,
     weights: Mapping[str, float] | None = None,
-    learnt: bool = False,
 ) -> dict[str, float]:
-    """Return the start of each job in seconds, by name; ``per_node`` is in base units (milli-cpus, cards).
-
-    Without ``backfill`` each job starts as soon as it fits (first fit). ``exact``: estimates are the run times; ``learnt``: those
-    of earlier runs. ``weights`` are those of the queues.
-    """
-    known = _Learnt()
-    free, running, waiting, starts = _Nodes([per_node] * nodes), _Running(), list[_Sized](), dict[str, float]()
-    sized = []
-    for job in jobs:
-        estimate = job.run_time if exact or not job.estimate else job.estimate
-        sized.append(_Sized(job, quantity.amount(resource, job.requests[resource]), job.least, estimate))
+    """Return the start of each job in seconds, by name; ``per_node`` is in base units (milli-cpus, cards)."""
+    known, starts, waiting = _Learnt(), dict[str, float](), list[_Sized]()
+    schedule = _Schedule(np.full(nodes, per_node, dtype=np.int64), (weights or {}) if policy.weighted else {})
     events = [(job.submit, 0, number) for number, job in enumerate(jobs)]
     heapq.heapify(events)
     while events:
         now = events[0][0]
         while events and events[0][0] == now:
             _, is_end, number = heapq.heappop(events)
+            job = jobs[number]
             if is_end:
-                free.change(running.jobs.pop(jobs[number].name)[2], 1)
-                known.learn(jobs[number])
+                schedule.free = schedule.free + schedule.running.pop(job.name)[2]
+                known.learn(job)
             else:
-                each = sized[number]
-                waiting.append(replace(each, estimate=known.estimate(each.job)) if learnt else each)
-        in_order = sorted(waiting, key=lambda job: job.key(order, now))
-        started = _start(_by_queue(in_order, running, weights or {}), free, running, now, backfill)
-        numbers = {job.name: number for number, job in enumerate(jobs)} if started else {}
-        for each in started:
+                sized = _Sized(job, quantity.amount(resource, job.requests[resource]), job.estimate or job.run_time)
+                waiting.append(replace(sized, estimate=known.estimate(job)) if policy.learnt else sized)
+        waiting.sort(key=lambda job: job.key(policy.order, now))
+        numbers = {job.name: number for number, job in enumerate(jobs)} if waiting else {}
+        for each in schedule.start(waiting, now, policy.reservations):
             starts[each.job.name] = now
             heapq.heappush(events, (now + each.job.ends_after, 1, numbers[each.job.name]))
         waiting = [each for each in waiting if each.job.name not in starts]
     return starts
-
-
-def _by_queue(waiting: Sequence[_Sized], running: _Running, weights: Mapping[str, float]) -> Iterator[_Sized]:
-    """Yield the jobs, the next of the queue that has the least for its weight; in their order without weights."""
-    queues: dict[str, deque[_Sized]] = {}
-    for each in waiting:
-        queues.setdefault(each.job.queue if weights else "", deque()).append(each)
-    while queues:
-        allocated = running.allocated() if weights else {}
-        queue = min(queues, key=lambda name: (allocated.get(name, 0) / weights.get(name, 1.0), name))
-        yield queues[queue].popleft()
-        if not queues[queue]:
-            del queues[queue]
-
-
-def _start(waiting: Iterator[_Sized], free: _Nodes, running: _Running, now: float, backfill: bool) -> list[_Sized]:
-    """Start what can start now; return it."""
-    started: list[_Sized] = []
-    reserved: tuple[_Sized, float, _Nodes] | None = None
-    for job in waiting:
-        used = free.place(job)
-        if used is None:
-            if backfill and reserved is None and (start := running.earliest(job, free.free, now)):
-                reserved = (job, *start)
-            continue
-        if reserved is not None and now + job.estimate > reserved[1]:
-            head, _, later = reserved
-            later.change(used, -1)
-            if min(later.free) < 0 or later.place(head) is None:
-                later.change(used, 1)
-                continue
-        free.change(used, -1)
-        running.jobs[job.job.name] = (job, now, used)
-        started.append(job)
-    return started

@@ -1,8 +1,9 @@
-"""Who waits how long: our configurations and reference policies on generated workloads, mean over seeds.
+"""Who waits how long: our configurations and textbook policies on generated workloads, with standard errors over seeds.
 
-``python -m bench.quality.queueing [--seeds N] [--jobs N] [--processes N] [workload ...]`` prints the table of each workload.
-Users expect 1 to 5 times the run time; with learnt estimates, half of the jobs repeat an earlier one. Those of
-:mod:`bench.quality.archive_like` request round walltimes.
+``python -m bench.quality.queueing [--judging] [--seeds N] [--jobs N] [--processes N] [workload ...]`` prints the table of each
+workload. The tuning set is for the choice of rules and constants. The judging set has other seeds and other generators
+(:mod:`bench.quality.judging`): no rule is chosen by it, it is run once for a release. Users expect 1 to 5 times the run time;
+with learnt estimates, half of the jobs repeat an earlier one. Those of :mod:`bench.quality.archive_like` request round walltimes.
 
 A workload may be a trace in the Standard Workload Format, such as those of the Parallel Workloads Archive, with the number of
 processors and a load to which the times between submissions are scaled: ``trace.swf:240:0.9``.
@@ -15,18 +16,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from bench.quality.archive_like import LOGS, Log, archive_like
-from bench.quality.policies import Order, start_times
+from bench.quality.judging import GENERATORS
+from bench.quality.policies import CONSERVATIVE, EASY, FIRST_FIT, Policy, start_times
 from volcanopy.api import names, quantity
 from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.lab.simulate.engine import Options, Simulator
 from volcanopy.lab.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
 from volcanopy.lab.simulate.inputs.swf import read_swf
-from volcanopy.lab.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy.lab.simulate.measures import Measures, measure
 from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
 from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
+from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.config import DEFAULT, parse
 
 
@@ -67,14 +72,21 @@ def _archive_like(log: Log) -> Callable[[int, int], list[Job]]:
 
 _CPU = {"cpu": "1", "memory": "8Gi"}
 """A node of an IBM SP2."""
-WORKLOADS: Mapping[str, Workload] = {
+TUNING: Mapping[str, Workload] = {
     "lublin-0.9": Workload(_lublin(0.9), 1500, 16, _CPUS, "cpu", {}),
     "lublin-1.1": Workload(_lublin(1.1), 1500, 16, _CPUS, "cpu", {}),
     "lublin-1.1-64": Workload(_lublin(1.1, 512), 800, 64, _CPUS, "cpu", {}),
     "ml": Workload(_ml, 979, 16, _CARDS, "nvidia.com/gpu", ML_QUEUES),
     **{name: Workload(_archive_like(log), 1500, log.processors, _CPU, "cpu", {}) for name, log in LOGS.items()},
 }
-"""The workloads by name."""
+"""The workloads by which rules are chosen, by name."""
+TUNING_SEEDS, JUDGING_SEEDS = range(42, 242), range(5000, 5200)
+JUDGING: Mapping[str, Workload] = {
+    **{name: TUNING[name] for name in ("lublin-0.9", "lublin-1.1", "ml", *LOGS)},
+    **{name: Workload(generator, 500, 16, _CPUS, "cpu", {}) for name, generator in GENERATORS.items()},
+}
+"""The workloads by which they are judged, with other seeds."""
+WORKLOADS: Mapping[str, Workload] = {**TUNING, **JUDGING}
 
 
 @lru_cache
@@ -108,16 +120,18 @@ OURS = {
     "without slowdown and admitRunnable, users' estimates": ("users", BY_AGE),
 }
 """Our configurations, with the run times that they are given."""
-REFERENCES: Mapping[str, tuple[Order, bool, bool, bool]] = {
-    "first fit": ("fcfs", False, False, False),
-    "EASY, users' estimates": ("fcfs", True, False, False),
-    "SJF + EASY, users' estimates": ("sjf", True, False, False),
-    "EASY by weighted queues, users' estimates": ("fcfs", True, True, False),
-    "SJF + EASY by weighted queues, users' estimates": ("sjf", True, True, False),
-    "EASY, learnt estimates": ("fcfs", True, False, True),
-    "SJF + EASY, learnt estimates": ("sjf", True, False, True),
+REFERENCES: Mapping[str, Policy] = {
+    "EASY": EASY,
+    "SJF + EASY": Policy("sjf"),
+    "SJF + EASY, after a day by age": Policy("aged"),
+    "conservative backfilling": CONSERVATIVE,
+    "first fit": FIRST_FIT,
+    "EASY by weighted queues": Policy(weighted=True),
+    "SJF + EASY by weighted queues": Policy("sjf", weighted=True),
+    "EASY, learnt estimates": Policy(learnt=True),
+    "SJF + EASY, learnt estimates": Policy("sjf", learnt=True),
 }
-"""The reference policies: their order, whether they backfill, whether the weights of queues count, and estimates are learnt."""
+"""The textbook policies, with users' estimates where the name states nothing else."""
 
 
 def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: str) -> Measures:
@@ -126,14 +140,11 @@ def ours(workload: str, jobs: Sequence[Job], seed: int, estimates: str, config: 
     return measure(Simulator(workload_of(workload).objects(), jobs, parse(config, builtin()), options).run())
 
 
-def reference(
-    workload: str, jobs: Sequence[Job], order: Order, backfill: bool, weighted: bool = False, learnt: bool = False
-) -> Measures:
-    """Return the measures of a reference policy; only a ``weighted`` one knows queues."""
+def reference(workload: str, jobs: Sequence[Job], policy: Policy) -> Measures:
+    """Return the measures of a textbook policy."""
     given = workload_of(workload)
     per_node = quantity.amount(given.resource, given.allocatable[given.resource])
-    weights = given.weights if weighted else None
-    starts = start_times(jobs, given.nodes, per_node, order, backfill, given.resource, weights=weights, learnt=learnt)
+    starts = start_times(jobs, given.nodes, per_node, policy, given.resource, given.weights)
     return measured(jobs, starts, given.nodes * float(given.allocatable[given.resource]), given.resource)
 
 
@@ -177,54 +188,87 @@ def measured(jobs: Sequence[Job], starts: Mapping[str, float], cards: float, res
     )
 
 
-def row(name: str, means: Mapping[str, Interval]) -> str:
-    """Return a line of the table."""
-    used = max(means["utilisation"].mean, means["gpu_utilisation"].mean)
-    cells = (
-        f"{100 * used:.1f}",
-        f"{means['mean_wait'].mean / 60:.1f} ± {means['mean_wait'].half / 60:.1f}",
-        f"{means['longest_wait'].mean / 3600:.1f}",
-        f"{means['mean_bounded_slowdown'].mean:.1f} ± {means['mean_bounded_slowdown'].half:.1f}",
-        f"{means['evictions'].mean:.0f}",
-        f"{means['never_started'].mean:.0f}",
+@dataclass(frozen=True)
+class Figure:
+    """A column of the table: a measure in a unit, and how it compares."""
+
+    heading: str
+    of: Callable[[Measures], float]
+    comparison: str
+    """The reference that it is a multiple of, or from which it differs, in points."""
+    ratio: bool = True
+
+
+FIGURES = (
+    Figure("utilisation %", lambda run: 100 * max(run.utilisation, run.gpu_utilisation), "EASY", ratio=False),
+    Figure("mean wait min", lambda run: run.mean_wait / 60, "EASY"),
+    Figure("longest wait h", lambda run: run.longest_wait / 3600, "EASY"),
+    Figure("bounded slowdown", lambda run: run.mean_bounded_slowdown, "SJF + EASY"),
+)
+HEADINGS = "\n".join(
+    f"| {' | '.join(cells)} |"
+    for cells in (
+        ["", *(text for each in FIGURES for text in (each.heading, f"to {each.comparison}")), "never started"],
+        ["---"] * (2 + 2 * len(FIGURES)),
     )
-    return f"| {name} | {' | '.join(cells)} |"
+)
 
 
-HEADINGS = "| | utilisation % | mean wait min | longest h | bounded slowdown | evicted pods | never started |\n|---|---|---|---|---|---|---|"
+def row(name: str, runs: Sequence[Measures], references: Mapping[str, Sequence[Measures]]) -> str:
+    """Return a line of the table: means with standard errors, and ratios of means or differences of the same seeds."""
+    cells = [name]
+    for figure in FIGURES:
+        values = np.array([figure.of(run) for run in runs])
+        others = np.array([figure.of(run) for run in references[figure.comparison]])
+        compared = values.mean() / max(others.mean(), 1e-9) if figure.ratio else (values - others).mean()
+        rest = (values - compared * others) / max(others.mean(), 1e-9) if figure.ratio else values - others
+        cells += [f"{values.mean():.1f} ± {_error(values):.1f}", f"{compared:.2f} ± {_error(rest):.2f}"]
+    return f"| {' | '.join([*cells, f'{np.mean([run.never_started for run in runs]):.0f}'])} |"
+
+
+def _error(values: Floats) -> float:
+    """Return the standard error of the mean; 0 of one value."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.quality.queueing")
     parser.add_argument(
-        "workloads", nargs="*", default=[], help=f"Traces, or of {', '.join(WORKLOADS)}. Defaults to all of these."
+        "workloads", nargs="*", help=f"Traces, or of {', '.join(WORKLOADS)}. Defaults to all of the set."
     )
-    parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, from 42. Defaults to 1.")
+    parser.add_argument("--judging", action="store_true", help="The judging set instead of the tuning set.")
+    parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, the first of the set. Defaults to 1.")
     parser.add_argument("--jobs", type=int, default=0, help="Number of jobs. Defaults to that of the workload.")
     parser.add_argument("--processes", type=int, default=1, help="Runs at the same time. Defaults to 1.")
+    parser.add_argument("--only", default="", help="Only our configurations whose names contain this.")
     options = parser.parse_args()
     for name in options.workloads:
         if name not in WORKLOADS and not (name.count(":") >= 2 and Path(name.rsplit(":", 2)[0]).is_file()):
             parser.error(f"{name}: no workload, and no FILE:PROCESSORS:LOAD of a trace")
-    seeds = range(42, 42 + options.seeds)
+    seeds = (JUDGING_SEEDS if options.judging else TUNING_SEEDS)[: options.seeds]
     with ProcessPoolExecutor(options.processes) as pool:
-        for workload in options.workloads or WORKLOADS:
+        for workload in options.workloads or (JUDGING if options.judging else TUNING):
             given = workload_of(workload)
             number = options.jobs or given.number
-            print(f"\n{workload}, {number} jobs, {options.seeds} seeds from 42\n\n{HEADINGS}")
+            print(f"\n{workload}, {number} jobs, {options.seeds} seeds from {seeds[0]}\n\n{HEADINGS}")
             jobs = {seed: given.generator(number, seed) for seed in seeds}
             runs = {
-                name: [pool.submit(reference, workload, jobs[seed], *policy) for seed in seeds]
+                name: [pool.submit(reference, workload, jobs[seed], policy) for seed in seeds]
                 for name, policy in REFERENCES.items()
-                if given.weights or not policy[2]
+                if given.weights or not policy.weighted
             }
             runs |= {
                 name: [pool.submit(ours, workload, jobs[seed], seed, *config) for seed in seeds]
                 for name, config in OURS.items()
+                if options.only in name
             }
+            results = dict[str, list[Measures]]()
             for name, measures in runs.items():
-                print(row(name, over_seeds([run.result() for run in measures])), flush=True)
+                results[name] = [run.result() for run in measures]
+                if set(results) >= {figure.comparison for figure in FIGURES}:
+                    for done in results if len(results) == 2 else [name]:
+                        print(row(done, results[done], results), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.quality.archive_like import LOGS, archive_like
-from bench.quality.policies import start_times
+from bench.quality.policies import Policy, start_times
 from bench.quality.queueing import workload_of
 from volcanopy.lab.simulate.workload import Job
 
@@ -57,6 +57,6 @@ def test_a_policy_with_learnt_estimates_orders_a_repeated_job_by_its_earlier_run
         job("b-1", 410.0, 300.0, 60.0),
         job("a-1", 420.0, 10.0, 900.0),
     ]
-    learnt, users = (start_times(jobs, 1, 1000, "sjf", learnt=known) for known in (True, False))
+    learnt, users = (start_times(jobs, 1, 1000, Policy("sjf", learnt=known)) for known in (True, False))
     assert (learnt["a-1"], learnt["b-1"]) == (450.0, 460.0)
     assert (users["b-1"], users["a-1"]) == (450.0, 750.0)
