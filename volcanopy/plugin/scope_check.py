@@ -84,7 +84,7 @@ def _keys_that_depend_on_the_block(session: Session, name: str) -> Iterator[str]
             return
 
 
-def _changed_keys(session: Session, before: Sequence[Any], change: "Change", name: str) -> Iterator[str]:
+def _changed_keys(session: Session, before: Sequence[Any], change: "FieldChange", name: str) -> Iterator[str]:
     """Yield the jobs whose keys a change of a task of another job has changed."""
     after = session.hooks.job_keys(session.job_rows)
     for row, old, new in zip(session.job_rows.tolist(), before, after, strict=True):
