@@ -44,6 +44,9 @@ def script(tmp_path: Path, *lines: str) -> Path:
         (["--account=team"], {"queue": "team"}),
         (["--array=1-100%10"], {"array": "1-100%10"}),
         (["--array=7"], {"array": "7-7"}),
+        (["--array=156,230,246%2"], {"array": "0-2%2"}),
+        (["--array=0-20:5"], {"array": "0-4"}),
+        (["--gpus=2", "--cpus_per_gpu=3", "--mem-per-cpu=1gb"], {"cpu": "6", "gpus": 2, "memory": "6Gi"}),
         (["--export=ALL,SEED=3,MODE=fast"], {"env": ["SEED=3", "MODE=fast"]}),
         (["--requeue"], {"max_retry": 3}),
     ],
@@ -59,7 +62,10 @@ def test_an_option_of_the_script_becomes_one_of_the_job(
     ("line", "message"),
     [
         ("--dependency=afterok:7", "job.sh:2: --dependency: a job of equal pods cannot have it: use a job flow"),
-        ("--array=1,3,7", "job.sh:2: --array: '1,3,7': use FIRST-LAST or FIRST-LAST%PARALLELISM"),
+        ("--array=1,x", "job.sh:2: --array: '1,x': use indexes as 1-100, 1,3,7 or 0-20:5"),
+        ("--array=5-1", "job.sh:2: --array: '5-1': use FIRST-LAST or FIRST-LAST%PARALLELISM"),
+        ("--gres=shard:2", "job.sh:2: --gres: 'shard:2': only gpu is supported"),
+        ("--partition=short,long", "job.sh:2: --partition: 'short,long': name one queue"),
         ("--time=soon", "job.sh:2: --time: 'soon' is no time of Slurm: use minutes, H:M:S or D-H:M:S"),
         ("--mem=0", "job.sh:2: --mem: '0' is no amount of memory: use 500M or 4G"),
         ("-n many", "job.sh:2: --ntasks: 'many' is no whole number of at least 1"),
@@ -135,9 +141,11 @@ def test_the_command_prints_what_the_options_became_and_the_manifest(tmp_path: P
 def test_a_script_runs_with_its_array_index_on_process_nodes(processes: Path, tmp_path: Path) -> None:
     path = script(tmp_path, "--job-name=of-slurm", "--array=3-4", "--cpus-per-task=1", "--wait")
     path.write_text(path.read_text() + 'echo "index $SLURM_ARRAY_TASK_ID of $1"\n')
-    ended = run_in_process("sbatch", path, "data", kubeconfig=processes)
-    assert ended.status == 0, ended.err
-    assert {"index 3 of data", "index 4 of data"} <= {line.rpartition("] ")[2] for line in ended.lines}
+    for options, indexes in (("", {3, 4}), ("--array=2,9", {2, 9})):
+        ended = run_in_process("sbatch", "--options", options, path, "data", kubeconfig=processes)
+        assert ended.status == 0, ended.err
+        lines = {line.rpartition("] ")[2] for line in ended.lines}
+        assert {line for line in lines if line.startswith("index")} == {f"index {index} of data" for index in indexes}
 
 
 def logs(processes: Path, path: Path, *words: str) -> list[str]:

@@ -22,9 +22,11 @@ _VARIABLES = """export SLURM_JOB_ID={id} SLURM_JOB_NAME={name} SLURM_SUBMIT_DIR=
 SLURM_JOB_NUM_NODES={nodes} SLURM_NNODES={nodes} SLURM_CPUS_ON_NODE={cpus} SLURM_PROCID={rank} \
 SLURM_LOCALID=$(({rank} % {tasks_of_node})) SLURM_NODEID=$(({rank} / {tasks_of_node}))
 """
-_ARRAY_VARIABLES = """export SLURM_ARRAY_JOB_ID={id} SLURM_ARRAY_TASK_ID=$VC_ARRAY_INDEX SLURM_ARRAY_TASK_MIN={first} \
+_ARRAY_VARIABLES = """export SLURM_ARRAY_JOB_ID={id} SLURM_ARRAY_TASK_ID={index} SLURM_ARRAY_TASK_MIN={first} \
 SLURM_ARRAY_TASK_MAX={last} SLURM_ARRAY_TASK_COUNT={count}
 """
+_INDEX_OF_LIST = "$(set -- {indexes}; shift $VC_ARRAY_INDEX; echo $1)"
+_VARIABLE = re.compile(r"\bSLURM_\w+")
 _SRUN = r"""d=$(mktemp -d) && cat > "$d/srun" <<'END' && chmod 700 "$d/srun" && export PATH="$d:$PATH"
 #!/bin/sh
 while :; do
@@ -95,7 +97,7 @@ def read_script(path: Path, arguments: list[str], identifier: int, given: Sequen
             )
             for directive in directives
         ],
-        [*_notes(text, request), f'job "{options.name}"'],
+        [*_notes(text, request, variables), f'job "{options.name}"'],
     )
 
 
@@ -140,6 +142,7 @@ def _tokens(place: str, rest: list[str], *, until_word: bool = False) -> Iterato
         word = rest[0]
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
+            name = name.replace("_", "-")
         elif word[:2] in SHORT:
             name, value = SHORT[word[:2]], word[2:].removeprefix("=")
             equals = word[2:]
@@ -169,15 +172,20 @@ def _variables(options: JobOptions, request: Request, identifier: int) -> str:
     text = _VARIABLES.format(**values).replace("SLURM_PROCID=VC", "SLURM_PROCID=$VC")
     if "cpus-per-task" in request.values:
         text += f"export SLURM_CPUS_PER_TASK={request.cpus_of_task}\n"
-    if options.array:
-        array = program.array(options.array)
-        text += _ARRAY_VARIABLES.format(id=identifier, first=array.first, last=array.last, count=array.count)
+    if indexes := request.indexes:
+        text += _ARRAY_VARIABLES.format(
+            id=identifier,
+            index="$VC_ARRAY_INDEX" if request.is_range else _INDEX_OF_LIST.format(indexes=" ".join(map(str, indexes))),
+            first=min(indexes),
+            last=max(indexes),
+            count=len(indexes),
+        )
     if request.launches:
         text += _SRUN
     return text
 
 
-def _notes(text: str, request: Request) -> Iterator[str]:
+def _notes(text: str, request: Request, variables: str) -> Iterator[str]:
     """Yield what is different for lines of the script."""
     header = len(list(_header(text)))
     for number, line in enumerate(text.splitlines(), 1):
@@ -190,3 +198,5 @@ def _notes(text: str, request: Request) -> Iterator[str]:
             yield f"line {number}: srun: {runs} its command once; options of srun have no effect"
         elif match := _SLURM.search(line):
             yield f"line {number}: {match[1]}: a pod has no such program"
+        if missing := sorted(set(_VARIABLE.findall(line)) - set(_VARIABLE.findall(variables))):
+            yield f"line {number}: {', '.join(missing)}: not set in a pod"

@@ -58,6 +58,7 @@ SWITCHES = frozenset(
     ]
 )
 """Options that need no value."""
+_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 _MEMORY = re.compile(r"(\d+)([KMGT]?)B?", re.IGNORECASE)
 _SIGNAL = re.compile(r"(?P<to>[RB]{0,2}:)?(?:SIG)?(?P<signal>[A-Z]+[12]?|\d+)(?:@(?P<seconds>\d+))?")
@@ -80,6 +81,8 @@ _WITHOUT_EFFECT = {
     "exclusive": "request all CPUs of a node instead",
     "oversubscribe": _SHARED,
     "overcommit": _SHARED,
+    "share": _SHARED,
+    "wait-all-nodes": "the pods of a job start together",
     "contiguous": _SCHEDULER,
     "distribution": _SCHEDULER,
     "hint": _SCHEDULER,
@@ -88,7 +91,9 @@ _WITHOUT_EFFECT = {
     "ntasks-per-socket": _SCHEDULER,
     "sockets-per-node": _SCHEDULER,
     "cores-per-socket": _SCHEDULER,
+    "cpu-bind": _SCHEDULER,
     "gpu-bind": _SCHEDULER,
+    "mem-bind": _SCHEDULER,
     "cpu-freq": _SCHEDULER,
     "switches": _SCHEDULER,
     "spread-job": _SCHEDULER,
@@ -159,6 +164,22 @@ class Request:
         """The number of pods for which an amount of a node is."""
         return self.tasks_of_node if self.launches else 1
 
+    @property
+    def indexes(self) -> list[int]:
+        """The indexes of the array, as ``1-3,7,10-20:5``; none without one."""
+        text = self.values.get("array", "").partition("%")[0]
+        found = [_RANGE.fullmatch(part) for part in text.split(",") if text]
+        if not all(found):
+            raise CommandError(f"{text!r}: use indexes as 1-100, 1,3,7 or 0-20:5, and %10 for so many at a time")
+        ranges = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in found if part is not None]
+        return [index for first, last, step in ranges for index in range(first, last + 1, max(1, step))]
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the indexes of the array follow each other."""
+        indexes = self.indexes
+        return indexes == list(range(indexes[0], indexes[0] + len(indexes)))
+
 
 Applied = tuple[JobOptions, str]
 
@@ -176,8 +197,8 @@ def applied(job: JobOptions, request: Request, places: Mapping[str, str]) -> tup
 
 def _rank(name: str) -> int:
     """Return the order of application: memory follows from the number of pods, CPUs and GPUs."""
-    ranks = {"nodes": 0, "ntasks-per-node": 1, "ntasks": 2, "cpus-per-task": 3, "partition": 4}
-    return ranks.get(name, 6 if name.startswith("mem") else 5)
+    ranks = {"nodes": 0, "ntasks-per-node": 1, "ntasks": 2, "cpus-per-task": 3, "partition": 4, "cpus-per-gpu": 6}
+    return ranks.get(name, 7 if name.startswith("mem") else 5)
 
 
 def _applied(job: JobOptions, name: str, request: Request) -> Applied:
@@ -245,6 +266,17 @@ def _with_gpus(job: JobOptions, count: int, pods: int) -> Applied:
     return replace(job, gpus=count // pods), f"--gpus {count // pods}"
 
 
+def _cpus_of_gpus(job: JobOptions, value: str, _: Request) -> Applied:
+    cpus = _whole(value) * max(1, job.gpus)
+    return replace(job, cpu=str(cpus)), f"--cpu {cpus}"
+
+
+def _gres(job: JobOptions, value: str, request: Request) -> Applied:
+    if not re.fullmatch("gpu(:[^,]+)?", value):
+        raise CommandError(f"{value!r}: only gpu is supported: use --resource of `volcanopy job run` for others")
+    return _gpus_of_node(job, value, request)
+
+
 def _gpu_count(value: str) -> int:
     kind, *_, count = f"gpu:{value.removeprefix('gpu:')}".split(":")
     return _whole("1" if count == kind or not count.isdecimal() else count)
@@ -267,15 +299,19 @@ def _deadline(job: JobOptions, value: str, _: Request) -> Applied:
 
 
 def _queue(job: JobOptions, value: str, _: Request) -> Applied:
+    if "," in value:
+        raise CommandError(f"{value!r}: name one queue")
     return replace(job, queue=value), f"--queue {value}"
 
 
 def _array(job: JobOptions, value: str, request: Request) -> Applied:
     if request.pods != 1:
         raise CommandError(f"each index is one pod, and the script starts {request.pods} tasks by srun")
-    array = f"{value}-{value}" if value.isdecimal() else value
-    if re.fullmatch(r"\d+-\d+(%\d+)?", array) is None:
+    indexes, (_, percent, parallelism) = request.indexes, value.partition("%")
+    if not indexes or (percent and not parallelism.isdecimal()):
         raise CommandError(f"{value!r}: use FIRST-LAST or FIRST-LAST%PARALLELISM")
+    first = indexes[0] if request.is_range else 0
+    array = f"{first}-{first + len(indexes) - 1}{percent}{parallelism}"
     return replace(job, array=array), f"--array {array}, index in SLURM_ARRAY_TASK_ID"
 
 
@@ -352,7 +388,8 @@ _READERS: dict[str, Callable[[JobOptions, str, Request], Applied]] = {
     "mem": _memory,
     "mem-per-cpu": _memory_of_cpus,
     "mem-per-gpu": _memory_of_gpus,
-    "gres": _gpus_of_node,
+    "gres": _gres,
+    "cpus-per-gpu": _cpus_of_gpus,
     "gpus-per-node": _gpus_of_node,
     "gpus-per-task": _gpus_of_task,
     "gpus": _gpus_of_job,
