@@ -60,9 +60,9 @@ def test_the_examples_of_the_docs_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(processes))
-    texts = [block.text for block in blocks(ROOT / "docs/python.md") if block.text.startswith(beginning)]
+    texts = [block.text for block in blocks(ROOT / "docs/backends.md") if block.text.startswith(beginning)]
     assert len(texts) == 1
-    exec(compile(texts[0], "docs/python.md", "exec"), {"__name__": "__main__"})
+    exec(compile(texts[0], "docs/backends.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out == printed
 
 
