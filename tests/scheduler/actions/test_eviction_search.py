@@ -9,6 +9,7 @@ from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd,
 from tests.scheduler.random_cases import evicting_config
 from tests.scheduler.reference import eviction_search
 from volcanopy.scheduler.actions.evict import rejected_requests
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.core import builtin, schedule
@@ -124,3 +125,22 @@ def test_policies_of_third_parties_are_asked_for_each_request(monkeypatch: pytes
     text = "node n1 cpu=4\njob r: 4 x cpu=1 on=n1\njob a: 1 x cpu=2\njob b: 1 x cpu=3\n"
     assert evicted(decide(text, third_party)) == []
     assert {"default/a-0", "default/b-0"} == set(asked)
+
+
+def test_a_gang_is_put_together_again_only_where_one_of_its_pods_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, gangs = 12, 6
+    on = ",".join(f"n{number}" for number in range(nodes))
+    world = CLASSES + "".join(f"node n{number} cpu={gangs}\n" for number in range(nodes))
+    world += "".join(f"job low{number} priority=low min={nodes}: {nodes} x cpu=1 on={on}\n" for number in range(gangs))
+    world += "job a priority=high: 4 x cpu=3"
+    states, running = list[tuple[Bundles, int, int]](), Bundles._running
+
+    def recorded(self: Bundles, rows: Any) -> list[int]:
+        of_tasks = self._session.snapshot.tasks.job
+        job = int(of_tasks[rows[0]])
+        states.append((self, job, int((of_tasks[self._session.ledger.moved[:]] == job).sum())))
+        return running(self, rows)
+
+    monkeypatch.setattr(Bundles, "_running", recorded)
+    assert schedule(snapshot(world), chart("gangpreempt", "proportion")).of(Evict)
+    assert len(states) == len(set(states)) > gangs

@@ -47,6 +47,9 @@ class Bundles:
     def __init__(self, session: Session, costs: EvictionCosts, candidates: Candidates) -> None:
         self._session, self._costs, self._candidates = session, costs, candidates
         self._structured = structured(session)
+        self._whole_jobs: dict[int, list[Bundle]] = {}
+        """The bundle of each job as a whole, after ``_moves`` changes of tasks."""
+        self._moves = 0
 
     def split(self, rows: Sequence[int]) -> list[Bundle]:
         """Return the bundles that these candidates, in the order of cost, are in; the cheapest first.
@@ -128,11 +131,22 @@ class Bundles:
         return Bundle(job, rows, highest, work, size, seconds, breaks)
 
     def _whole(self, job: int) -> list[Bundle]:
-        """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken."""
+        """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken.
+
+        It is the same for every node until a task of the job changes.
+        """
         if not self._candidates.breakable[job]:
             return []
-        rows = self._running(self._session.snapshot.members(job))
-        return [self._bundle(job, tuple(rows), breaks=True)]
+        moved = self._session.ledger.moved
+        if self._moves != len(moved):
+            for changed in self._session.snapshot.tasks.job[moved[self._moves :]].tolist():
+                self._whole_jobs.pop(changed, None)
+            self._moves = len(moved)
+        whole = self._whole_jobs.get(job)
+        if whole is None:
+            rows = self._running(self._session.snapshot.members(job))
+            whole = self._whole_jobs[job] = [self._bundle(job, tuple(rows), breaks=True)]
+        return whole
 
     def _running(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, in the order of cost."""
