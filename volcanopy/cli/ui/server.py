@@ -352,8 +352,8 @@ class Page:
 def _problems(view: ClusterView) -> list[str]:
     """Return why kinds are not up to date, each reason once."""
     kinds: dict[str, list[str]] = {}
-    for each in view.missing():
-        kinds.setdefault(each.message, []).append(each.kind)
+    for kind in view.missing():
+        kinds.setdefault(kind.message, []).append(kind.kind)
     return [f"{', '.join(names)}: {message}" for message, names in kinds.items()]
 
 
