@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing import eviction_worlds
-from volcanopy.testing.notation import config, decide, snapshot
+from volcanopy.testing.notation import config, decide, decided, snapshot
 
 CASES = 60
 
@@ -144,3 +144,19 @@ def test_a_gang_is_put_together_again_only_where_one_of_its_pods_changed(monkeyp
     monkeypatch.setattr(Bundles, "_running", recorded)
     assert schedule(snapshot(world), chart("gangpreempt", "proportion")).of(Evict)
     assert len(states) == len(set(states)) > gangs
+
+
+@pytest.mark.parametrize("roles", [("", ""), ("role=ps min=1", "role=worker min=1"), ("role=ps min=1", "role=worker")])
+def test_a_job_spares_a_pod_that_may_be_evicted_although_others_would_cost_less(roles: tuple[str, str]) -> None:
+    """The last pods of a job are the cheapest; here a budget protects them."""
+    state = f"""
+        queue q1
+        queue q2
+        node n1 cpu=4
+        budget b allowed=0 selector.app=web
+        job a queue=q1 min=3: 2 x cpu=1 {roles[0]} on=n1, 2 x cpu=1 {roles[1]} on=n1 label.app=web
+        job new queue=q2: 1 x cpu=1
+    """
+    lines = decided(decide(state, "gang, pdb | proportion, predicates", "allocate, reclaim"))
+    assert [line.rpartition("-")[2] for line in lines if line.startswith("evict")] == ["1: reclaim"]
+    assert "nominate new-0 -> n1" in lines

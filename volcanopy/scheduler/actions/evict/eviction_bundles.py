@@ -61,7 +61,7 @@ class Bundles:
         for row, job in zip(rows, owners, strict=True):
             of_job.setdefault(job, []).append(row)
         bundles: list[Bundle] = []
-        above = self._surplus(list(of_job))
+        above = self.surplus(list(of_job))
         for row, members in of_job.items():
             surplus = above[row]
             if surplus < 0:
@@ -69,7 +69,7 @@ class Bundles:
             elif self._structured[row]:
                 bundles += self._split_structured(JobView(self._session.ledger, row), members, surplus)
             else:
-                bundles += self._single(row, members[:surplus])
+                bundles += self._single(row, members[:surplus]) if surplus else []
                 if len(members) > surplus:
                     bundles += self._whole(row)
         rank = self._candidates.rank
@@ -84,7 +84,7 @@ class Bundles:
         of_job: dict[int, list[int]] = {}
         for row, job in zip(rows, self._session.snapshot.tasks.job[rows].tolist(), strict=True):
             of_job.setdefault(job, []).append(row)
-        surplus, has_parts = self._surplus(list(of_job)), self._session.snapshot.jobs.structured
+        surplus, has_parts = self.surplus(list(of_job)), self._session.snapshot.jobs.structured
         bundles: list[Bundle] = []
         for job, members in of_job.items():
             if has_parts[job] or not 0 < surplus[job] < len(members):
@@ -111,7 +111,7 @@ class Bundles:
             float(costs.seconds[rows].sum()),
         )
 
-    def _surplus(self, jobs: list[int]) -> dict[int, int]:
+    def surplus(self, jobs: list[int]) -> dict[int, int]:
         """Return how many tasks each job has above its minimum."""
         ready = self._session.ledger.job_counts[_READY, jobs].sum(axis=0)
         surplus = ready - self._session.snapshot.jobs.min_available[jobs]

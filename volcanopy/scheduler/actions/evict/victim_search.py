@@ -144,10 +144,14 @@ class VictimSearch:
         candidates = self._sort_nodes(task)
         gangs = set[int]()
         for _, node in candidates.heap:
-            bundles = self._bundles.split(self._may_be_evicted(candidates.on(node)))
+            rows = self._may_be_evicted(candidates.on(node))
+            bundles = self._bundles.split(rows)
             alone = [bundle for bundle in bundles if bundle.breaks and bundle.job not in gangs]
             together = [bundle for bundle in bundles if not bundle.breaks]
             if any(self._allows_any(task, each) for each in (together, *([gang] for gang in alone))):
+                return True
+            others = self._bundles.split(self._allowed_first(task, rows)) if together else []
+            if self._allows_any(task, [bundle for bundle in others if not bundle.breaks]):
                 return True
             gangs.update(gang.job for gang in alone)
         return False
@@ -158,6 +162,21 @@ class VictimSearch:
             return False
         allowed = self._allowed(task, [row for bundle in bundles for row in bundle.rows])
         return any(allowed.issuperset(bundle.rows) for bundle in bundles)
+
+    def _allowed_first(self, task: TaskView, rows: Sequence[int]) -> list[int]:
+        """Return these tasks, first those that the plugins allow to evict: a job spares the first ones.
+
+        They are asked about as many pods of each job at once as it can spare, the others use up nothing.
+        """
+        of_job: dict[int, list[int]] = {}
+        for row, job in zip(rows, self._session.snapshot.tasks.job[list(rows)].tolist(), strict=True):
+            of_job.setdefault(job, []).append(row)
+        spare, allowed = self._bundles.surplus(list(of_job)), set[int]()
+        offered = [(members, spare[job]) for job, members in of_job.items() if 0 < spare[job] < len(members)]
+        for turn in range(max((-(-len(members) // count) for members, count in offered), default=0)):
+            asked = [row for members, count in offered for row in members[turn * count : (turn + 1) * count]]
+            allowed |= self._allowed(task, asked)
+        return sorted(rows, key=lambda row: row not in allowed)
 
     def finish(self) -> bool:
         """Restore the bundles that are not needed; return False if a victim could preempt back.
@@ -260,6 +279,10 @@ class VictimSearch:
         mark, rows = self._statement.checkpoint(), self._may_be_evicted(candidates.on(node))
         bundles = self._bundles.split(rows)
         victims = self._evict_enough(task, node, state, candidates, bundles)
+        if victims is None and (others := self._allowed_first(task, rows)) != rows:
+            self._statement.rollback(mark)
+            bundles = self._bundles.split(others)
+            victims = self._evict_enough(task, node, state, candidates, bundles)
         if victims is None and not self._trace.has_evictable:
             return None
         if victims is not None and victims[1] == bundles[:1] and not (victims[0][0] or victims[0][5]):
