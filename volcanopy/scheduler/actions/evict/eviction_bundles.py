@@ -124,10 +124,10 @@ class Bundles:
         return [Bundle(job, (row,), *costs) for row, *costs in values]
 
     def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
-        listed = list(rows)
-        highest = int(self._candidates.classes[listed].max())
+        members = list(rows)
+        highest = int(self._candidates.classes[members].max())
         columns = (self._costs.lost_work, self._costs.size, self._costs.seconds)
-        work, size, seconds = (int(column[listed].sum()) for column in columns)
+        work, size, seconds = (int(column[members].sum()) for column in columns)
         return Bundle(job, rows, highest, work, size, seconds, breaks)
 
     def _whole(self, job: int) -> list[Bundle]:

@@ -150,8 +150,8 @@ class VictimSearch:
             together = [bundle for bundle in bundles if not bundle.breaks]
             if any(self._allows_any(task, each) for each in (together, *([gang] for gang in alone))):
                 return True
-            others = self._bundles.split(self._allowed_first(task, rows)) if together else []
-            if self._allows_any(task, [bundle for bundle in others if not bundle.breaks]):
+            bundles = self._bundles.split(self._allowed_first(task, rows)) if together else []
+            if self._allows_any(task, [bundle for bundle in bundles if not bundle.breaks]):
                 return True
             gangs.update(gang.job for gang in alone)
         return False
@@ -171,12 +171,12 @@ class VictimSearch:
         of_job: dict[int, list[int]] = {}
         for row, job in zip(rows, self._session.snapshot.tasks.job[list(rows)].tolist(), strict=True):
             of_job.setdefault(job, []).append(row)
-        spare, allowed = self._bundles.surplus(list(of_job)), set[int]()
-        offered = [(members, spare[job]) for job, members in of_job.items() if 0 < spare[job] < len(members)]
-        for turn in range(max((-(-len(members) // count) for members, count in offered), default=0)):
-            asked = [row for members, count in offered for row in members[turn * count : (turn + 1) * count]]
-            allowed |= self._allowed(task, asked)
-        return sorted(rows, key=lambda row: row not in allowed)
+        surplus, evictable = self._bundles.surplus(list(of_job)), set[int]()
+        jobs = [(members, surplus[job]) for job, members in of_job.items() if 0 < surplus[job] < len(members)]
+        for turn in range(max((-(-len(members) // count) for members, count in jobs), default=0)):
+            block = [row for members, count in jobs for row in members[turn * count : (turn + 1) * count]]
+            evictable |= self._allowed(task, block)
+        return sorted(rows, key=lambda row: row not in evictable)
 
     def finish(self) -> bool:
         """Restore the bundles that are not needed; return False if a victim could preempt back.
@@ -279,9 +279,9 @@ class VictimSearch:
         mark, rows = self._statement.checkpoint(), self._may_be_evicted(candidates.on(node))
         bundles = self._bundles.split(rows)
         victims = self._evict_enough(task, node, state, candidates, bundles)
-        if victims is None and (others := self._allowed_first(task, rows)) != rows:
+        if victims is None and (in_order := self._allowed_first(task, rows)) != rows:
             self._statement.rollback(mark)
-            bundles = self._bundles.split(others)
+            bundles = self._bundles.split(in_order)
             victims = self._evict_enough(task, node, state, candidates, bundles)
         if victims is None and not self._trace.has_evictable:
             return None
