@@ -4,7 +4,7 @@ The run is one for all jobs, so that each is estimated with the others before it
 run times. An estimate is only as good as the ends before it: its basis is the least certain of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -63,8 +63,8 @@ def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZO
         result = {group: estimate(run, engine, group) for group in sorted(run.started)}
         unknown = sorted(waiting - run.started.keys())
         if unknown:
-            reason = why_unknown(engine.cluster, engine.now)
-            result |= {group: _unknown(run, group, reason, engine.cluster) for group in unknown}
+            endless = _without_end(engine.cluster, engine.now)
+            result |= {group: _unknown(run, group, endless) for group in unknown}
             result |= dict.fromkeys(_never_starting(engine, budget, unknown), StartEstimate(message=NEVER))
     return result
 
@@ -97,23 +97,17 @@ def estimate(run: Run, engine: Engine, group: str) -> StartEstimate:
     return StartEstimate(time, max(before, key=_CERTAINTY.index).value)
 
 
-def why_unknown(cluster: Cluster, begin: datetime) -> str:
-    """Return why no further job starts at the end of a run: jobs whose end is not known, else that all have ended."""
-    endless = _without_end(cluster, begin)
-    if len(endless) > 1:
-        others = f"{len(endless) - 1} other job{'s' if len(endless) > 2 else ''}"
-        return f"job {short(endless[0])} and {others} declare no run time"
-    if endless:
-        return f"job {short(endless[0])} declares no run time"
-    return NEVER
-
-
-def _unknown(run: Run, group: str, reason: str, cluster: Cluster) -> StartEstimate:
+def _unknown(run: Run, group: str, endless: Sequence[str]) -> StartEstimate:
+    """Return why a job has not started at the end of a run: a job that is before it, or any, has no end; else all have ended."""
     explanation = run.explanations.get(group)
     blocking = [name.removeprefix("job ") for name in (explanation.blocked_by if explanation else ())]
-    endless_jobs = set(_without_end(cluster, run.end)) if run.end is not None and blocking else set()
-    named = next((job for job in blocking if job in endless_jobs), "")
-    return StartEstimate(message=f"job {short(named)} declares no run time" if named else reason)
+    named = next((job for job in blocking if job in endless), "")
+    if named or len(endless) == 1:
+        return StartEstimate(message=f"job {short(named or endless[0])} declares no run time")
+    if not endless:
+        return StartEstimate(message=NEVER)
+    others = f"{len(endless) - 1} other job{'s' if len(endless) > 2 else ''}"
+    return StartEstimate(message=f"job {short(endless[0])} and {others} declare no run time")
 
 
 def _job_of(cluster: Cluster, pod: core.Pod) -> str:
