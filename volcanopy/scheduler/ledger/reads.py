@@ -33,6 +33,7 @@ class RecordedLedger:
         self.ledger = ledger
         self.snapshot = ledger.snapshot
         self.request = ledger.request
+        self.minimum_keys = ledger.minimum_keys
         self._scope = Scope.STATIC
         self._of_reads = Scope.NODE
 
