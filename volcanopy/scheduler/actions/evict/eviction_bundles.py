@@ -137,16 +137,16 @@ class Bundles:
         """
         if not self._candidates.breakable[job]:
             return []
-        moved = self._session.ledger.moved
-        if self._moves != len(moved):
-            for changed in self._session.snapshot.tasks.job[moved[self._moves :]].tolist():
-                self._whole_jobs.pop(changed, None)
-            self._moves = len(moved)
-        whole = self._whole_jobs.get(job)
-        if whole is None:
+        moves = self._session.ledger.moved
+        if self._moves != len(moves):
+            for owner in self._session.snapshot.tasks.job[moves[self._moves :]].tolist():
+                self._whole_jobs.pop(owner, None)
+            self._moves = len(moves)
+        bundles = self._whole_jobs.get(job)
+        if bundles is None:
             rows = self._running(self._session.snapshot.members(job))
-            whole = self._whole_jobs[job] = [self._bundle(job, tuple(rows), breaks=True)]
-        return whole
+            bundles = self._whole_jobs[job] = [self._bundle(job, tuple(rows), breaks=True)]
+        return bundles
 
     def _running(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, in the order of cost."""
