@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
-import importlib.metadata
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
@@ -27,7 +25,6 @@ from tests.simulation.server import FaultyServer
 from tests.simulation.steps import NAMESPACE, Steps, node
 from tests.simulation.virtual_time import MOST_STEPS, EndlessError, VirtualLoop
 from volcanopy.client.manifests import Creator
-from volcanopy.installed import entry_points
 from volcanopy.kube import machine
 from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
@@ -71,10 +68,6 @@ class Outcome:
     """Requests that write per pod and start of a process, without Leases."""
 
 
-_installed = functools.cache(importlib.metadata.entry_points)
-"""What is installed does not change during a run, and reading it takes as long as many requests."""
-
-
 @contextlib.contextmanager
 def _on_one_loop(reviews: admission.Reviews) -> Iterator[list[str]]:
     """Let services run without threads, in a cluster without volumes and devices, and collect what they log as errors."""
@@ -94,7 +87,6 @@ def _on_one_loop(reviews: admission.Reviews) -> Iterator[list[str]]:
             (start_estimates, "in_thread", at_once),
             (scheduler_service, "_freeze_garbage_collector", lambda: None),
             (election, "LeaseThread", LeaseOnLoop),
-            (entry_points, "entry_points", _installed),
             (followed_kinds, "OPTIONAL", (followed_kinds.HYPER_NODES,)),
         ):
             patches.enter_context(mock.patch.object(target, name, value))

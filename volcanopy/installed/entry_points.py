@@ -5,6 +5,8 @@ A package provides a scheduler plugin as an entry point of the group ``volcanopy
 configuration file, or a job's ``spec.plugins``, uses. A package is loaded and checked when one of these names it.
 """
 
+import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
@@ -25,7 +27,7 @@ class Installed(Mapping[str, T]):
         """Raises ThirdPartyError for a name that two packages have, or volcanopy and a package."""
         self._kind, self._objects, self._check = kind, dict(ours), check
         self._points: dict[str, EntryPoint] = {}
-        for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        for point in _points(group, tuple(sys.path)):
             if point.name in ours:
                 raise ThirdPartyError(
                     f"{self._origin(point)} has the name of a {kind} that comes with volcanopy: give it another"
@@ -56,6 +58,12 @@ class Installed(Mapping[str, T]):
 
     def _origin(self, point: EntryPoint) -> str:
         return f"{self._kind} {point.name!r} of {_package(point)}"
+
+
+@functools.cache
+def _points(group: str, _search_path: tuple[str, ...]) -> list[EntryPoint]:
+    """Return the entry points of a group, read once: that takes as long as many requests."""
+    return sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
 
 
 class Fault(Exception):
