@@ -168,10 +168,10 @@ class Request:
     def indexes(self) -> list[int]:
         """The indexes of the array, as ``1-3,7,10-20:5``; none without one."""
         text = self.values.get("array", "").partition("%")[0]
-        found = [_RANGE.fullmatch(part) for part in text.split(",") if text]
-        if not all(found):
+        matches = [_RANGE.fullmatch(part) for part in text.split(",") if text]
+        if not all(matches):
             raise CommandError(f"{text!r}: use indexes as 1-100, 1,3,7 or 0-20:5, and %10 for so many at a time")
-        ranges = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in found if part is not None]
+        ranges = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in matches if part is not None]
         return [index for first, last, step in ranges for index in range(first, last + 1, max(1, step))]
 
     @property
