@@ -426,10 +426,7 @@ class ProcessKubelet:
     def log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         """The log of a container. Raises NoLogError."""
         uid = pod["metadata"]["uid"]
-        state = next(
-            (container_status for container_status in pod_status.all_of(pod) if container_status["name"] == container),
-            None,
-        )
+        state = next((entry for entry in pod_status.all_of(pod) if entry["name"] == container), None)
         number = int(state["restartCount"]) if state is not None else 0
         previous = query.get("previous") in {"true", "1"}
         runner = self._runners.get(uid)
