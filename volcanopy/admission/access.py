@@ -126,11 +126,9 @@ def assigned_queue(user: User, namespace: str, context: Context) -> str:
 
     A namespace names its queue with an annotation, else with one of the labels of the configuration.
     """
-    namespace_object = (context.namespaces or {}).get(namespace)
-    if namespace_object is not None:
-        named = namespace_object.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(
-            namespace_object.metadata.labels, context
-        )
+    home = (context.namespaces or {}).get(namespace)
+    if home is not None:
+        named = home.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(home.metadata.labels, context)
         if named:
             return named
     for entry in context.policy.placement:

@@ -119,17 +119,13 @@ def _with_alternatives(
     learnt: Mapping[str, timedelta],
     existing: PodGroup | None,
 ) -> Json:
-    running_estimates = (
-        {alternative.name: alternative.running_estimate for alternative in existing.spec.alternatives}
-        if existing
-        else {}
-    )
+    estimates = {item.name: item.running_estimate for item in existing.spec.alternatives} if existing else {}
     own, specs, alternatives = {task.name for task in started}, list[Json](), list[Json]()
     for alternative in job.spec.alternatives:
         name, merged = alternative.name, with_alternative(job, alternative.name)
         tasks = [task for task in merged.spec.tasks if task.name in own]
         spec = pod_group_spec(merged, tasks, priorities)
-        estimate = merged.spec.running_estimate or _unchanged(running_estimates.get(name, ""), learnt.get(name))
+        estimate = merged.spec.running_estimate or _unchanged(estimates.get(name, ""), learnt.get(name))
         made: Json = {"name": name, "minResources": spec["minResources"]}
         if estimate:
             made["runningEstimate"] = format_duration(estimate)

@@ -63,10 +63,8 @@ def _rank(manifest: Manifest) -> int:
 
 def validate(manifest: Manifest) -> None:
     """Raise CommandError where an object of a kind of ours is invalid, whatever the cluster contains."""
-    resources = (resource for resource in RESOURCES if resource.kind == manifest.kind)
-    model = next(
-        (resource.model for resource in resources if manifest.body["apiVersion"] in resource.api_versions), None
-    )
+    resources = (item for item in RESOURCES if item.kind == manifest.kind)
+    model = next((item.model for item in resources if manifest.body["apiVersion"] in item.api_versions), None)
     if model is None:
         return
     problems = job_problems(manifest.body, lambda _: ()) if model is BatchJob else model.problems(manifest.body)

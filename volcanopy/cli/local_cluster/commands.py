@@ -358,9 +358,7 @@ def _check_persist(path: Path) -> None:
 
 def _is_ours(config: Json) -> bool:
     clusters = config.get("clusters")
-    return isinstance(clusters, list) and [entry.get("name") for entry in clusters if isinstance(entry, dict)] == [
-        _NAME
-    ]
+    return isinstance(clusters, list) and [item.get("name") for item in clusters if isinstance(item, dict)] == [_NAME]
 
 
 def _write_kubeconfig(path: Path, text: str) -> None:

@@ -123,7 +123,4 @@ class Decisions:
 
 def _disruption(pod: Pod) -> Condition | None:
     conditions: Iterable[Condition] = pod.status.conditions
-    return next(
-        (condition for condition in conditions if condition.type == "DisruptionTarget" and condition.status == "True"),
-        None,
-    )
+    return next((item for item in conditions if item.type == "DisruptionTarget" and item.status == "True"), None)

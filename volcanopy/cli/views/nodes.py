@@ -33,9 +33,7 @@ class NodeUse:
     @property
     def state(self) -> str:
         """The state as kubectl prints it."""
-        ready = any(
-            condition.type == "Ready" and condition.status == "True" for condition in self.node.status.conditions
-        )
+        ready = any(item.type == "Ready" and item.status == "True" for item in self.node.status.conditions)
         return ("Ready" if ready else "NotReady") + (",SchedulingDisabled" if self.node.spec.unschedulable else "")
 
     @property

@@ -121,11 +121,8 @@ def _alternatives(facts: JobFacts) -> tuple[str, ...]:
     if reason is None or not (name := reason.numbers.get("alternative", "")):
         return ()
     finishes = {key.removeprefix("alternative."): text for key, text in reason.numbers.items() if key != "alternative"}
-    own = [alternative.name for alternative in facts.job.spec.alternatives]
-    return (
-        f'waits with "{name}"',
-        *(f"{alternative} {finishes[alternative]}" for alternative in own if alternative in finishes),
-    )
+    alternatives = [item.name for item in facts.job.spec.alternatives]
+    return (f'waits with "{name}"', *(f"{item} {finishes[item]}" for item in alternatives if item in finishes))
 
 
 def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:

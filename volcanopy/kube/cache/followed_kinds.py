@@ -104,9 +104,7 @@ def slim_pod(pod: core.Pod) -> core.Pod:
     """
     pod = with_resized_requests(pod)
     status, meta, spec = pod.status, _slim_meta(pod.metadata), pod.spec
-    conditions = tuple(
-        [condition for condition in status.conditions if condition.type not in _USUAL or condition.status != "True"]
-    )
+    conditions = tuple([item for item in status.conditions if item.type not in _USUAL or item.status != "True"])
     if (
         len(conditions) < len(status.conditions)
         or status.container_statuses

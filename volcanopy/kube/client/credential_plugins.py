@@ -28,9 +28,7 @@ def run_exec_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any], folde
     interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.get("provideClusterInfo"):
-        extensions = {
-            extension.get("name"): extension.get("extension") for extension in cluster.get("extensions") or ()
-        }
+        extensions = {item.get("name"): item.get("extension") for item in cluster.get("extensions") or ()}
         config = {"config": extensions[CLUSTER_CONFIG]} if CLUSTER_CONFIG in extensions else {}
         spec["cluster"] = {**cluster, **config}
     info = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": spec}

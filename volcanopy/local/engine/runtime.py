@@ -24,7 +24,7 @@ from volcanopy.local.process.container_run import OUTPUT_CHUNK, ContainerRun, En
 from volcanopy.local.process.container_spec import Sources
 from volcanopy.local.process.measurements import Usage, descendants, used_by
 from volcanopy.local.process.pod_events import PodEvent
-from volcanopy.local.process.pod_status import place_of
+from volcanopy.local.process.pod_status import place_in
 from volcanopy.local.process.program_run import ProgramRun
 from volcanopy.local.process.runtime import NO_IMAGE, ContainerRequest, MachineRuntime
 from volcanopy.local.process.users import User
@@ -73,11 +73,7 @@ class EngineRuntime:
     async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
         """Pull the image of a container if its policy requires that. Raises ImageError."""
         if container.get("image") != NO_IMAGE:
-            init = any(
-                init_container["name"] == container["name"]
-                for init_container in pod["spec"].get("initContainers") or ()
-            )
-            place = place_of(container["name"], init=init)
+            place = place_in(pod, container["name"])
             await self._images.make_available(pod, container, sources, report, place)
 
     def owner(self, pod: Json, container: Json) -> User | None:

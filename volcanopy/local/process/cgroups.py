@@ -141,9 +141,7 @@ def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
-                folders |= _unified(
-                    root, path, name, [controller for controller in _NEEDED if controller not in folders]
-                )
+                folders |= _unified(root, path, name, [item for item in _NEEDED if item not in folders])
                 continue
             for controller in set(controllers.split(",")) & set(_NEEDED) - folders.keys():
                 folder = _made(root / controllers, path, name)

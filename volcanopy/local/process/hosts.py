@@ -89,9 +89,7 @@ def service_addresses(service: Json, pods: Iterable[Json]) -> list[str]:
 
 
 def _is_ready(status: Json) -> bool:
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
-    )
+    return any(item["type"] == "Ready" and item["status"] == "True" for item in status.get("conditions") or ())
 
 
 class HostsFiles:

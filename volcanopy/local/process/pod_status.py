@@ -107,6 +107,11 @@ def place_of(container: str, *, init: bool) -> str:
     return f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
 
 
+def place_in(pod: Json, name: str) -> str:
+    """The field path of a container of this name."""
+    return place_of(name, init=any(item["name"] == name for item in pod["spec"].get("initContainers") or ()))
+
+
 def container_id(uid: str, name: str, run: int) -> str:
     """The id of a run of a container."""
     return f"{RUNTIME}://{uid}-{name}-{run}"

@@ -158,11 +158,7 @@ def _port(target: Json, container: Json) -> int:
     port: Any = target["port"]
     if isinstance(port, int) or str(port).isdigit():
         return int(port)
-    named = [
-        container_port["containerPort"]
-        for container_port in container.get("ports") or ()
-        if container_port.get("name") == port
-    ]
+    named = [item["containerPort"] for item in container.get("ports") or () if item.get("name") == port]
     if not named:
         raise _PortError(f"couldn't find port {port} in container {container['name']}")
     return int(named[0])

@@ -21,7 +21,7 @@ from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Process
 from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
-from volcanopy.local.process.pod_status import place_of
+from volcanopy.local.process.pod_status import place_in
 from volcanopy.local.process.program_run import ProgramRun
 from volcanopy.local.process.users import HOME, User, Users, current_user, login_entries
 
@@ -117,12 +117,8 @@ class MachineRuntime:
         image = container.get("image") or NO_IMAGE
         if image != NO_IMAGE and image not in self._ignored:
             self._ignored.add(image)
-            init = any(
-                init_container["name"] == container["name"]
-                for init_container in pod["spec"].get("initContainers") or ()
-            )
             message = f'Image "{image}" is not used: the container runs a program of this machine'
-            report(PodEvent("Warning", "ImageNotUsed", message, place_of(container["name"], init=init)))
+            report(PodEvent("Warning", "ImageNotUsed", message, place_in(pod, container["name"])))
 
     async def start(self, request: ContainerRequest) -> ContainerRun:
         """Start the program of a container. Raises StartError."""

@@ -181,10 +181,7 @@ class ClaimController:
                     await self._client.create(DEVICE_CLAIMS, namespace, body)
                 made.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
         if made:
-            patch = {
-                "metadata": {"uid": pod["metadata"]["uid"]},
-                "status": {"resourceClaimStatuses": [*statuses, *made]},
-            }
+            patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"resourceClaimStatuses": statuses + made}}
             await self._client.patch_status(PODS, namespace, pod["metadata"]["name"], patch)
 
     async def _device_claim(self, key: str) -> None:

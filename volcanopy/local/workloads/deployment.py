@@ -43,11 +43,9 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
     if "deletionTimestamp" in metadata:
         return []
     suffix = template_hash(spec["template"])
-    current = next(
-        (replica_set for replica_set in sets if replica_set["metadata"]["labels"].get(HASH_LABEL) == suffix), None
-    )
-    others = [replica_set for replica_set in sets if replica_set is not current]
-    revision = max((_revision(replica_set) for replica_set in others), default=0) + 1
+    current = next((item for item in sets if item["metadata"]["labels"].get(HASH_LABEL) == suffix), None)
+    others = [item for item in sets if item is not current]
+    revision = max((_revision(item) for item in others), default=0) + 1
     effects: list[Effect] = []
     if current is None:
         effects.append(
@@ -70,12 +68,10 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
 
 def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
     replicas = int(spec["replicas"])
-    remaining = [
-        replica_set for replica_set in others if _size(replica_set) > 0 or _counted(replica_set, "replicas") > 0
-    ]
+    remaining = [item for item in others if _size(item) > 0 or _counted(item, "replicas") > 0]
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         if remaining:
-            return [_resized(replica_set, 0) for replica_set in remaining if _size(replica_set) > 0]
+            return [_resized(item, 0) for item in remaining if _size(item) > 0]
         return [_resized(current, replicas)] if _size(current) != replicas else []
     surge, unavailable = _margins(spec)
     effects: list[Effect] = []
@@ -84,16 +80,14 @@ def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
     if size != _size(current):
         effects.append(_resized(current, size))
     # Only pods that are available now may stand in for those that are removed.
-    available = _counted(current, "availableReplicas") + sum(
-        _counted(replica_set, "availableReplicas") for replica_set in others
-    )
+    available = _counted(current, "availableReplicas") + sum(_counted(item, "availableReplicas") for item in others)
     spare = available - (replicas - unavailable)
-    for replica_set in sorted(remaining, key=_revision):
-        unready = _size(replica_set) - _counted(replica_set, "availableReplicas")
-        removed = min(_size(replica_set), max(spare, 0) + max(unready, 0))
+    for item in sorted(remaining, key=_revision):
+        unready = _size(item) - _counted(item, "availableReplicas")
+        removed = min(_size(item), max(spare, 0) + max(unready, 0))
         spare -= max(removed - max(unready, 0), 0)
         if removed > 0:
-            effects.append(_resized(replica_set, _size(replica_set) - removed))
+            effects.append(_resized(item, _size(item) - removed))
     return effects
 
 
@@ -148,19 +142,15 @@ def _annotations(deployment: Json, revision: int) -> Json:
 
 
 def _expired(spec: Json, others: Sequence[Json]) -> list[Effect]:
-    empty = [
-        replica_set for replica_set in others if _size(replica_set) == 0 and _counted(replica_set, "replicas") == 0
-    ]
+    empty = [item for item in others if _size(item) == 0 and _counted(item, "replicas") == 0]
     surplus = len(empty) - int(spec.get("revisionHistoryLimit", 10))
-    return [
-        ObjectDeletion("ReplicaSet", replica_set) for replica_set in sorted(empty, key=_revision)[: max(surplus, 0)]
-    ]
+    return [ObjectDeletion("ReplicaSet", item) for item in sorted(empty, key=_revision)[: max(surplus, 0)]]
 
 
 def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: str) -> Json:
     spec = deployment["spec"]
-    replicas, total = int(spec["replicas"]), sum(_counted(replica_set, "replicas") for replica_set in sets)
-    available = sum(_counted(replica_set, "availableReplicas") for replica_set in sets)
+    replicas, total = int(spec["replicas"]), sum(_counted(item, "replicas") for item in sets)
+    available = sum(_counted(item, "availableReplicas") for item in sets)
     updated = _counted(current, "replicas") if current is not None else 0
     enough = available >= replicas - _margins(spec)[1]
     complete = updated == replicas == total and available >= replicas
@@ -181,8 +171,8 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
     # That of the ReplicaSet of the present template, else of any other.
     conditions += [
         {key: condition[key] for key in ("type", "status", "reason", "message")}
-        for replica_set in sorted(sets, key=lambda replica_set: replica_set is not current)
-        for condition in (replica_set.get("status") or {}).get("conditions") or ()
+        for item in sorted(sets, key=lambda item: item is not current)
+        for condition in (item.get("status") or {}).get("conditions") or ()
         if condition["type"] == REPLICA_FAILURE
     ][:1]
     before = (deployment.get("status") or {}).get("conditions") or ()
@@ -190,7 +180,7 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
         "observedGeneration": deployment["metadata"].get("generation", 1),
         "replicas": total,
         "updatedReplicas": updated,
-        "readyReplicas": sum(_counted(replica_set, "readyReplicas") for replica_set in sets),
+        "readyReplicas": sum(_counted(item, "readyReplicas") for item in sets),
         "availableReplicas": available,
         "unavailableReplicas": max(max(total, replicas) - available, 0),
         "conditions": with_conditions(before, conditions, now),

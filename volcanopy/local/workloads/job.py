@@ -125,9 +125,7 @@ def _cleaned(job: Json, now: str) -> list[Effect]:
 
 def _condition(status: Json, *kinds: str) -> Json | None:
     conditions: Sequence[Json] = status.get("conditions") or ()
-    return next(
-        (condition for condition in conditions if condition["type"] in kinds and condition["status"] == "True"), None
-    )
+    return next((item for item in conditions if item["type"] in kinds and item["status"] == "True"), None)
 
 
 def _with_phase(pods: Sequence[Json], phase: str) -> list[Json]:
