@@ -50,7 +50,7 @@ def manifest(kind: Kind[Any], *, nulls: bool) -> dict[str, Any]:
     """An object with each struct that its read model has; with `nulls` the other fields, here and below, are null."""
     shape = inspect.type_info(kind.type)
     assert isinstance(shape, inspect.StructType)
-    body = example(shape, nulls)
+    body: dict[str, Any] = example(shape, nulls)
     body |= {
         item.encode_name: example(item.type, nulls)
         for item in shape.fields
