@@ -1,6 +1,7 @@
 """A notebook submits functions and jobs, and shows them, while its kernel runs an event loop."""
 
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -35,7 +36,7 @@ def test_a_notebook_runs_functions_and_shows_their_jobs(
     NotebookClient(
         notebook, timeout=500, kernel_name="python3", allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
-    outputs = [cell.outputs[-1] if cell.outputs else None for cell in notebook.cells]
+    outputs: list[Any] = [cell.outputs[-1] if cell.outputs else None for cell in notebook.cells]
     assert outputs[0].data["text/plain"] == "1024"
     assert outputs[1].data["text/plain"] == "[1, 2]"
     assert outputs[2].data["text/plain"].startswith("<FunctionJob pow-")

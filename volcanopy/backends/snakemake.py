@@ -45,7 +45,7 @@ class ExecutorSettings(ExecutorSettingsBase):
     queue: str = field(default="", metadata={"help": "Queue of rules without the resource `queue`"})
 
 
-class Executor(RemoteExecutor):  # type: ignore[misc]
+class Executor(RemoteExecutor):
     """Submits to the cluster of kubectl."""
 
     def __post_init__(self) -> None:
