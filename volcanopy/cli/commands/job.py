@@ -217,8 +217,8 @@ async def wait(
 
     Fails at the timeout, and as soon as a job cannot reach the phase any more.
     """
-    from volcanopy.cli.jobs import wait as job_wait
+    from volcanopy.cli.jobs import commands
     from volcanopy.client.durations import timeout_seconds
     from volcanopy.client.jobs.wait import goal as goal_of
 
-    await job_wait.wait(cluster, place, selection, goal_of(goal), timeout_seconds(timeout))
+    await commands.wait(cluster, place, selection, goal_of(goal), timeout_seconds(timeout))

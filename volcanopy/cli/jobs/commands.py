@@ -1,10 +1,10 @@
-"""``volcanopy job suspend``, ``resume``, ``restart``, ``terminate`` and ``complete``: Commands for the job controller."""
+"""``volcanopy job wait``, and Commands for the job controller: suspend, resume, restart, terminate and complete."""
 
 from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.framework.changes import ChangeWriter, send_command
 from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, Selection, WriteOptions
-from volcanopy.cli.framework.selection import for_each, select_objects
+from volcanopy.cli.framework.selection import for_each, select_objects, wait_for_selection
 from volcanopy.client.commands import CommandRequest
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.commands import COMMANDS, JobCommand
@@ -44,3 +44,18 @@ def _check(command: JobCommand, job: BatchJob) -> None:
         allowed = f"{', '.join(others)} or {last}" if others else last
         message = f'job "{job.metadata.name}" is {phase(job)}: only jobs in phase {allowed} can be {command.result}'
         raise CommandError(message)
+
+
+async def wait(
+    cluster: ClusterOptions, place: NamespaceOption, selection: Selection, target: Goal, timeout: float
+) -> None:
+    """Wait for all jobs; raises CommandError at the timeout, or when a job cannot reach the goal any more."""
+    async with cluster.client() as client:
+        await wait_for_selection(
+            client,
+            JOBS,
+            place.of(client),
+            selection,
+            target.name,
+            lambda job: wait_until_job(client, job, target, timeout),
+        )
