@@ -1,6 +1,5 @@
 """Functions as jobs on process nodes: results and exceptions back, arrays, futures, checkpoints."""
 
-import asyncio
 import json
 import os
 import pickle
@@ -164,12 +163,48 @@ def test_a_large_argument_and_one_that_cannot_be_pickled_are_named(tmp_path: Pat
         Executor(tmp_path).submit(print, threading.Lock())
 
 
-def test_an_executor_that_is_not_used_opens_no_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[object] = []
-    monkeypatch.setattr(asyncio, "new_event_loop", lambda: opened.append(object()))
+def test_an_executor_that_is_not_used_starts_no_thread(tmp_path: Path) -> None:
+    threads = threading.active_count()
     with Executor(tmp_path) as executor:
         assert executor.submit_array(abs, []) == []
-    assert opened == []
+        assert threading.active_count() == threads
+    assert repr(executor) == f'<Executor "{tmp_path}": 0 open calls, shut down>'
+
+
+def test_an_executor_that_is_deleted_closes_its_connections(processes: Path, tmp_path: Path) -> None:
+    program = f"""
+import gc
+import threading
+from volcanopy import Executor
+
+print(Executor({str(tmp_path)!r}, cpu=0.1, kubeconfig={str(processes)!r}).submit(abs, -3).result(timeout=400))
+gc.collect()
+for thread in threading.enumerate():
+    if thread.name == "volcanopy-executor":
+        thread.join(timeout=60)
+"""
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", program], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cpu": "lots"}, "cpu: 'lots'"),
+        ({"memory": -1}, "memory: '-1' is negative"),
+        ({"deadline": "soon"}, "deadline: 'soon'"),
+    ],
+)
+def test_an_invalid_value_of_an_executor_is_named_at_once(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(JobError, match=f"^{message}"):
+        Executor(tmp_path, **options)
+
+
+def test_an_executor_calls_functions_only(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"'ls' is no function: use volcanopy.Job for a command"):
+        Executor(tmp_path).submit("ls")  # type: ignore[arg-type]
 
 
 def test_an_image_needs_a_place_that_its_pods_see(tmp_path: Path) -> None:

@@ -82,6 +82,9 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
 def test_invalid_values_are_named() -> None:
     with pytest.raises(JobError, match=r"^array: 'x' is invalid"):
         Job(["true"], array="x")
+    with pytest.raises(JobError, match=r"^name: 'My Job' is invalid: use lower case letters"):
+        Job(["true"], name="My Job")
+    assert Job(["true"], deadline="2h").manifest["spec"]["activeDeadlineSeconds"] == 7200
 
 
 def test_a_job_is_found_by_name_and_listed_by_queue_and_phase(kubeconfig: Path) -> None:
@@ -123,8 +126,9 @@ async def test_a_notebook_shows_the_job_while_its_own_loop_runs(kubeconfig: Path
 
 def test_warnings_of_admission_are_warnings_of_python(kubeconfig: Path) -> None:
     job = Job(["true"], image="busybox", cpu=4000, kubeconfig=kubeconfig)
-    with pytest.warns(AdmissionWarning, match="no node is large enough: cpu requested 4000"):
+    with pytest.warns(AdmissionWarning, match="no node is large enough: cpu requested 4000") as caught:
         job.submit()
+    assert caught[0].filename == "volcanopy"
     job.cancel()
 
 

@@ -33,7 +33,7 @@ _LINES = 20
 
 
 @dataclass
-class ExecutorSettings(ExecutorSettingsBase):
+class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
     """Options of Snakemake: ``--volcanopy-image`` and so on."""
 
     image: str = field(
@@ -77,10 +77,9 @@ class Executor(RemoteExecutor):
             memory=f"{int(resources.get('mem_mb', 750)) + _SNAKEMAKE}M",
             gpus=int(resources.get("gpu", 0)),
             queue=str(resources.get("queue", settings.queue)),
+            deadline=f"{60 * int(minutes)}s" if (minutes := resources.get("runtime")) else "",
         )
         spec = submission.manifest["spec"]
-        if minutes := resources.get("runtime"):
-            spec["activeDeadlineSeconds"] = 60 * int(minutes)
         if settings.claim:
             mount(spec["tasks"][0]["template"]["spec"], Storage(str(Path.cwd()), settings.claim))
             spec["tasks"][0]["template"]["spec"]["containers"][0]["workingDir"] = str(Path.cwd())

@@ -152,14 +152,13 @@ class VolcanopyExecutor(core.PicklingExecutor):
             gpus=int(get("gpus_per_node", 0)) // tasks_per_node,
             env=variables,
             queue=get("queue", ""),
+            deadline=f"{60 * float(minutes):.0f}s" if (minutes := get("timeout_min")) else "",
             plugins=["env"],
         )
         spec = job.manifest["spec"]
         task = spec["tasks"][0]
         task["policies"] = [{"exitCode": REQUEUE, "action": "RestartPod"}]
         spec["maxRetry"] = max(3, self.max_num_timeout)
-        if get("timeout_min"):
-            spec["activeDeadlineSeconds"] = int(60 * float(get("timeout_min", 0)))
         mount(task["template"]["spec"], Storage(folder, self._claim))
         return job
 

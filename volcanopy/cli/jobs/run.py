@@ -1,7 +1,6 @@
 """``volcanopy job run``: a job of equal pods from options."""
 
 import asyncio
-import re
 
 from volcanopy.cli.framework.changes import ChangeWriter
 from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, WriteOptions
@@ -15,8 +14,6 @@ from volcanopy.client.jobs.wait import Goal, wait_until_job
 from volcanopy.client.kinds import key_of
 from volcanopy.kube.client.raw_kinds import JOBS
 
-_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
 
 async def run(
     cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions, options: JobOptions, submitted: str = ""
@@ -25,10 +22,6 @@ async def run(
 
     ``submitted`` is the line to print for a created job instead of the usual one.
     """
-    if options.name and not _NAME.fullmatch(options.name):
-        raise CommandError(
-            f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
-        )
     body, changes = manifest(options), ChangeWriter(write)
     if changes.client_only:
         if place.namespace:

@@ -10,6 +10,7 @@ import json
 import secrets
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
@@ -41,7 +42,8 @@ class Executor(futures.Executor):
     ``folder`` keeps functions and results: a directory that this program and the pods see, or a URL of fsspec
     (``s3://bucket/path``). Without ``image`` the pods are processes of this machine, with this Python, directory and
     environment. With an image, ``claim`` is the PersistentVolumeClaim that pods mount at the folder, and ``python`` the
-    program in the image. ``cpu``, ``memory`` and ``gpus`` are those of one call. Errors of the cluster are JobError.
+    program in the image. ``cpu``, ``memory`` and ``gpus`` are those of one call; ``deadline`` as ``2h`` is that of a submission.
+    Invalid values and errors of the cluster are JobError.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Executor(futures.Executor):
         memory: Amount = "100Mi",
         gpus: int = 0,
         queue: str = "",
+        deadline: str = "",
         env: dict[str, str] | None = None,
         maximum_size: int = Storage.maximum,
         namespace: str = "",
@@ -69,15 +72,17 @@ class Executor(futures.Executor):
             image=image,
             here=not image,
             queue=queue,
+            deadline=deadline or None,
             env=[f"{name}={value}" for name, value in (env or {}).items()],
             cpu=amount(cpu),
             memory=amount(memory),
             gpus=gpus,
         )
+        with job_errors():
+            job_manifest(self._storage, self._options, Array(0, 0), "check", self._python, "check")
         self._connected = Connected(namespace, kubeconfig)
         self._label = secrets.token_hex(8)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: _LoopThread | None = None
         self._observers: dict[str, tuple[Observer, asyncio.Task[None]]] = {}
         self._calls: list[FunctionJob[Any]] = []
         self._lock = threading.Lock()
@@ -124,17 +129,17 @@ class Executor(futures.Executor):
                 self._open_job(name).cancel("its executor was shut down")
         if wait or cancel_futures:
             futures.wait(open_calls)
-        if wait and self._loop is not None and self._thread is not None:
-            self._run(self._stop())
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        if wait and self._thread is not None:
+            self._thread.stop()
             self._thread.join()
-            self._loop.close()
-            self._loop = self._thread = None
+            self._thread = None
 
     def _submit(self, fn: Callable[..., T], calls: Sequence[Call], parallelism: int | None) -> list[FunctionJob[T]]:
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("the executor was shut down")
+        if not callable(fn):
+            raise TypeError(f"{fn!r} is no function: use volcanopy.Job for a command")
         name = job_name(fn)
         with job_errors():
             body = job_manifest(
@@ -160,21 +165,41 @@ class Executor(futures.Executor):
             self._observers[label] = (observer, asyncio.create_task(observer.run()))
         self._observers[label][0].add(calls)
 
-    async def _stop(self) -> None:
-        tasks = [task for _, task in self._observers.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     def _open_job(self, name: str) -> Job:
         return Job.attach(name, namespace=self._connected.namespace, kubeconfig=self._connected.kubeconfig)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop of this executor, whose thread starts with the first one."""
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="volcanopy-executor", daemon=True)
-                self._thread.start()
-            loop = self._loop
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+            if self._thread is None:
+                self._thread = _LoopThread(self._observers)
+                weakref.finalize(self, self._thread.stop).atexit = False
+        return asyncio.run_coroutine_threadsafe(work, self._thread.loop).result()
+
+    def __repr__(self) -> str:
+        open_calls = sum(not call.done() for call in self._calls)
+        return f'<Executor "{self.folder}": {open_calls} open calls{", shut down" if self._is_shut_down else ""}>'
+
+
+class _LoopThread(threading.Thread):
+    """Runs an event loop until it is stopped, also when its executor is deleted; then it cancels what runs.
+
+    It refers to the tasks so that they live as long, but not to the executor.
+    """
+
+    def __init__(self, tasks: object) -> None:
+        super().__init__(name="volcanopy-executor", daemon=True)
+        self._tasks = tasks
+        self._runner = asyncio.Runner()
+        self.loop = self._runner.get_loop()
+        self.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def run(self) -> None:
+        """Run the loop."""
+        with self._runner:
+            self.loop.run_forever()

@@ -1,6 +1,7 @@
 """The BatchJob of equal pods that ``job run`` and the class ``Job`` submit."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS
 
 _EXAMPLES = {"cpu": "500m or 2", "memory": "4Gi", "cpu-limit": "500m or 2", "memory-limit": "4Gi"}
+_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OPTIONS = {
     "metadata.name": "--name",
     "spec.minAvailable": "--min",
@@ -106,6 +108,10 @@ def _check_combination(options: JobOptions) -> None:
     """Raise CommandError for options that exclude each other."""
     if not (options.image or options.here or options.script or options.arguments or options.interactive):
         raise CommandError("specify --image, or a command to run on a process node", 2)
+    if options.name and not _NAME.fullmatch(options.name):
+        raise CommandError(
+            f"--name: {options.name!r} is invalid: use lower case letters, digits and '-', at most 63", 2
+        )
     if options.array and (options.replicas != 1 or options.minimum is not None):
         raise CommandError("--array: sets the number of pods: leave out --replicas and --min", 2)
     if options.interactive and (options.array or options.replicas != 1 or options.follow):

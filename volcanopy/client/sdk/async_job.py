@@ -41,11 +41,12 @@ class AsyncJob:
     """A job, to use in a coroutine.
 
     ``command`` is the program of a pod as a list of strings, or use ``script``. Amounts are numbers (of CPUs, of bytes) or
-    Kubernetes quantities. ``array`` is FIRST-LAST or FIRST-LAST%PARALLELISM. ``here`` passes this directory and environment
-    to a process node. ``template`` is used instead of a command and what it needs: a ``V1PodTemplateSpec``, ``V1PodSpec`` or
-    ``V1Container`` of the package kubernetes, or a pod template as a dict. ``tasks`` is used instead of all these: tasks by
-    name, which start together. ``plugins`` are those of jobs, such as ``svc`` and ``ssh=--ssh-port=2222``. The cluster is that of
-    ``kubeconfig``, by default that of kubectl. Raises JobError for invalid values.
+    Kubernetes quantities. ``array`` is FIRST-LAST or FIRST-LAST%PARALLELISM, ``deadline`` a duration as ``2h``. ``here`` passes
+    this directory and environment to a process node. ``template`` is used instead of a command and what it needs: a
+    ``V1PodTemplateSpec``, ``V1PodSpec`` or ``V1Container`` of the package kubernetes, or a pod template as a dict. ``tasks`` is
+    used instead of all these: tasks by name, which start together. ``plugins`` are those of jobs, such as ``svc`` and
+    ``ssh=--ssh-port=2222``. The cluster is that of ``kubeconfig``, by default that of kubectl. Raises JobError for
+    invalid values.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class AsyncJob:
         array: str = "",
         env: Mapping[str, str] | None = None,
         queue: str = "",
+        deadline: str = "",
         here: bool = False,
         template: Any = None,
         tasks: Mapping[str, Task] | None = None,
@@ -87,7 +89,7 @@ class AsyncJob:
             tasks = {"main": single}
         elif command or image or script or template is not None:
             raise JobError("tasks: leave out command, image, script and template: each task has its own")
-        self.manifest: Json = job_body(tasks, name=name, array=array, queue=queue, plugins=plugins)
+        self.manifest: Json = job_body(tasks, name=name, array=array, queue=queue, plugins=plugins, deadline=deadline)
         self._start(name, Connected(namespace, kubeconfig))
 
     def _start(self, name: str, connected: Connected) -> None:

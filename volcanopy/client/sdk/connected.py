@@ -1,6 +1,7 @@
 """The cluster of an object of the SDK, and the errors and warnings that a program sees."""
 
 import asyncio
+import re
 import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -19,6 +20,8 @@ from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS
 
 T = TypeVar("T")
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
+"""An option of the command line in a message: its name is that of the argument."""
 
 
 class JobError(Exception):
@@ -34,7 +37,9 @@ def job_errors() -> Iterator[None]:
     """Raise errors of commands and of the API as JobError."""
     try:
         yield
-    except (CommandError, KubeError) as error:
+    except CommandError as error:
+        raise JobError(_OPTION.sub(r"\1", str(error))) from None
+    except KubeError as error:
         raise JobError(str(error)) from None
 
 
@@ -75,7 +80,8 @@ class Connected:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, AdmissionWarning, stacklevel=2)
+    """Warn without a line of a program: the request may be one of another thread."""
+    warnings.warn_explicit(text, AdmissionWarning, "volcanopy", 0)
 
 
 def with_trace_context(manifest: Json) -> None:

@@ -1,19 +1,15 @@
 """The manifest of a job of one or several tasks, from the arguments of the SDK."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.manifest import check_manifest, manifest
 from volcanopy.client.jobs.options import JobOptions
-from volcanopy.client.sdk.connected import JobError
+from volcanopy.client.sdk.connected import JobError, job_errors
 from volcanopy.kube.client.kinds import Json
 
-_OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
-"""An option of the command line in a message: its name is that of the argument."""
 Amount = str | float
 """A quantity of Kubernetes, or a number: of CPUs, of bytes."""
 
@@ -53,29 +49,27 @@ class Task:
             raise JobError("template: leave out command, image, script, gpus, env and here: the template has them")
 
 
-def job_body(tasks: Mapping[str, Task], *, name: str, array: str, queue: str, plugins: Sequence[str]) -> Json:
+def job_body(
+    tasks: Mapping[str, Task], *, name: str, array: str, queue: str, plugins: Sequence[str], deadline: str
+) -> Json:
     """Return the BatchJob of these tasks, which start together. Raises JobError for invalid values."""
     if not tasks:
         raise JobError("tasks: name at least one task")
-    try:
-        bodies = [
-            _of_task(task, JobOptions(name=name, task=key, array=array, queue=queue, plugin=list(plugins)))
-            for key, task in tasks.items()
-        ]
+    common = JobOptions(name=name, array=array, queue=queue, plugin=list(plugins), deadline=deadline or None)
+    with job_errors():
+        bodies = [_of_task(task, replace(common, task=key)) for key, task in tasks.items()]
         body = bodies[0]
         if len(bodies) > 1:
             body["spec"]["tasks"] = [task for body in bodies for task in body["spec"]["tasks"]]
             body["spec"].pop("minAvailable", None)
         check_manifest(body)
-    except (CommandError, TypeError) as error:
-        raise JobError(_OPTION.sub(r"\1", str(error))) from None
     return body
 
 
 def _of_task(task: Task, common: JobOptions) -> Json:
     """Return the BatchJob of one task."""
-    options = JobOptions(
-        **{name: getattr(common, name) for name in ("name", "task", "array", "queue", "plugin")},
+    options = replace(
+        common,
         image=task.image if task.template is None else "template",
         arguments=list(task.command),
         script=Path(task.script) if task.script is not None else None,
@@ -91,5 +85,8 @@ def _of_task(task: Task, common: JobOptions) -> Json:
     if task.template is not None:
         from volcanopy.client.official_client import pod_template  # noqa: PLC0415 - a fifth of a second
 
-        body["spec"]["tasks"][0]["template"] = pod_template(task.template)
+        try:
+            body["spec"]["tasks"][0]["template"] = pod_template(task.template)
+        except TypeError as error:
+            raise JobError(str(error)) from None
     return body
