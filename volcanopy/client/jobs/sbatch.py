@@ -13,7 +13,7 @@ from volcanopy.api import names
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs import program
 from volcanopy.client.jobs.options import JobOptions
-from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, Request, applied, signal_command
+from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, SlurmRequest, applied, signal_command
 
 _LAUNCHER = re.compile(r"(?:^|[;&|(]|\b(?:time|exec|do|then)\s)\s*srun\b")
 _SLURM = re.compile(r"(?:^|[;&|(])\s*(scontrol|sbatch|sacct|squeue|scancel|sbcast)\b")
@@ -78,7 +78,7 @@ def read_script(path: Path, arguments: list[str], identifier: int, given: Sequen
     directives = [*_directives(path, text), *_parsed(_COMMAND_LINE, given)]
     last = {directive.name: directive for directive in directives}
     launches = any(_LAUNCHER.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
-    request = Request({name: directive.value for name, directive in last.items()}, launches)
+    request = SlurmRequest({name: directive.value for name, directive in last.items()}, launches)
     options, results = applied(
         JobOptions(name=_name(path.name.partition(".")[0] or path.name)),
         request,
@@ -104,7 +104,7 @@ def read_script(path: Path, arguments: list[str], identifier: int, given: Sequen
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the options of a command line of sbatch, and its script with arguments."""
     rest = list(arguments)
-    list(_tokens(_COMMAND_LINE, rest, until_word=True))
+    list(_tokens(_COMMAND_LINE, rest, until_script=True))
     return list(arguments[: len(arguments) - len(rest)]), rest
 
 
@@ -118,10 +118,10 @@ def _directives(path: Path, text: str) -> Iterator[Directive]:
         if not line.startswith("#SBATCH"):
             continue
         try:
-            words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            arguments = shlex.split(line.removeprefix("#SBATCH"), comments=True)
         except ValueError as error:
             raise CommandError(f"{path}:{number}: {error}", 2) from None
-        yield from _parsed(f"{path}:{number}", words)
+        yield from _parsed(f"{path}:{number}", arguments)
 
 
 def _header(text: str) -> Iterator[tuple[int, str]]:
@@ -132,24 +132,24 @@ def _header(text: str) -> Iterator[tuple[int, str]]:
         yield number, line
 
 
-def _parsed(place: str, words: Iterable[str]) -> Iterator[Directive]:
-    return _tokens(place, list(words))
+def _parsed(place: str, arguments: Iterable[str]) -> Iterator[Directive]:
+    return _tokens(place, list(arguments))
 
 
-def _tokens(place: str, rest: list[str], *, until_word: bool = False) -> Iterator[Directive]:
-    """Yield the options at the beginning of a list of words, and remove them from it."""
+def _tokens(place: str, rest: list[str], *, until_script: bool = False) -> Iterator[Directive]:
+    """Yield the options at the beginning of a list of arguments, and remove them from it."""
     while rest:
-        word = rest[0]
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
+        argument = rest[0]
+        if argument.startswith("--"):
+            name, equals, value = argument[2:].partition("=")
             name = name.replace("_", "-")
-        elif word[:2] in SHORT:
-            name, value = SHORT[word[:2]], word[2:].removeprefix("=")
-            equals = word[2:]
-        elif until_word and not word.startswith("-"):
+        elif argument[:2] in SHORT:
+            name, value = SHORT[argument[:2]], argument[2:].removeprefix("=")
+            equals = argument[2:]
+        elif until_script and not argument.startswith("-"):
             return
         else:
-            raise CommandError(f"{place}: {word!r} is no option of sbatch", 2)
+            raise CommandError(f"{place}: {argument!r} is no option of sbatch", 2)
         del rest[0]
         if not equals and name not in SWITCHES:
             if not rest:
@@ -158,7 +158,7 @@ def _tokens(place: str, rest: list[str], *, until_word: bool = False) -> Iterato
         yield Directive(place, name, value)
 
 
-def _variables(options: JobOptions, request: Request, identifier: int) -> str:
+def _variables(options: JobOptions, request: SlurmRequest, identifier: int) -> str:
     """Return the commands of the shell that run before the script."""
     values = {
         "id": identifier,
@@ -185,7 +185,7 @@ def _variables(options: JobOptions, request: Request, identifier: int) -> str:
     return text
 
 
-def _notes(text: str, request: Request, variables: str) -> Iterator[str]:
+def _notes(text: str, request: SlurmRequest, variables: str) -> Iterator[str]:
     """Yield what is different for lines of the script."""
     header = len(list(_header(text)))
     for number, line in enumerate(text.splitlines(), 1):

@@ -116,7 +116,7 @@ _IMPOSSIBLE = {
 
 
 @dataclass(frozen=True)
-class Request:
+class SlurmRequest:
     """The options of a script, and whether it starts its tasks by ``srun``.
 
     Slurm runs the script once, and srun starts the tasks: with srun each task is a pod, else all are one pod.
@@ -168,10 +168,12 @@ class Request:
     def indexes(self) -> list[int]:
         """The indexes of the array, as ``1-3,7,10-20:5``; none without one."""
         text = self.values.get("array", "").partition("%")[0]
-        matches = [_RANGE.fullmatch(part) for part in text.split(",") if text]
+        matches = [_RANGE.fullmatch(piece) for piece in text.split(",") if text]
         if not all(matches):
             raise CommandError(f"{text!r}: use indexes as 1-100, 1,3,7 or 0-20:5, and %10 for so many at a time")
-        ranges = [(int(part[1]), int(part[2] or part[1]), int(part[3] or 1)) for part in matches if part is not None]
+        ranges = [
+            (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) for match in matches if match is not None
+        ]
         return [index for first, last, step in ranges for index in range(first, last + 1, max(1, step))]
 
     @property
@@ -184,7 +186,7 @@ class Request:
 Applied = tuple[JobOptions, str]
 
 
-def applied(job: JobOptions, request: Request, places: Mapping[str, str]) -> tuple[JobOptions, dict[str, str]]:
+def applied(job: JobOptions, request: SlurmRequest, places: Mapping[str, str]) -> tuple[JobOptions, dict[str, str]]:
     """Return the options of the job, and what became of each option of the script. Raises CommandError with the place."""
     results = dict[str, str]()
     for name in sorted(request.values, key=_rank):
@@ -201,7 +203,7 @@ def _rank(name: str) -> int:
     return ranks.get(name, 7 if name.startswith("mem") else 5)
 
 
-def _applied(job: JobOptions, name: str, request: Request) -> Applied:
+def _applied(job: JobOptions, name: str, request: SlurmRequest) -> Applied:
     if (read := _READERS.get(name)) is not None:
         return read(job, request.values[name], request)
     if name in _WITHOUT_EFFECT:
@@ -213,14 +215,14 @@ def _applied(job: JobOptions, name: str, request: Request) -> Applied:
     raise CommandError("not supported: leave it out")
 
 
-def _job_name(job: JobOptions, value: str, _: Request) -> Applied:
+def _job_name(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     name = re.sub("[^a-z0-9]+", "-", value.lower()).strip("-")
     if not name:
         raise CommandError(f"{value!r} has no letter or digit")
     return replace(job, name=name), f"--name {name}-NUMBER"
 
 
-def _tasks(job: JobOptions, _: str, request: Request) -> Applied:
+def _tasks(job: JobOptions, _: str, request: SlurmRequest) -> Applied:
     """Pods and CPUs, from all options that name tasks, nodes and CPUs of a task."""
     if request.nodes > 1 and not request.launches:
         raise CommandError(
@@ -231,15 +233,15 @@ def _tasks(job: JobOptions, _: str, request: Request) -> Applied:
     return replace(job, replicas=request.pods, cpu=str(cpus)), f"{pods}, --cpu {cpus}"
 
 
-def _memory(job: JobOptions, value: str, request: Request) -> Applied:
+def _memory(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     return _with_memory(job, _mebibytes(value) / request.pods_of_node)
 
 
-def _memory_of_cpus(job: JobOptions, value: str, _: Request) -> Applied:
+def _memory_of_cpus(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     return _with_memory(job, _mebibytes(value) * int(job.cpu))
 
 
-def _memory_of_gpus(job: JobOptions, value: str, _: Request) -> Applied:
+def _memory_of_gpus(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     return _with_memory(job, _mebibytes(value) * max(1, job.gpus))
 
 
@@ -248,15 +250,15 @@ def _with_memory(job: JobOptions, mebibytes: float) -> Applied:
     return replace(job, memory=amount), f"--memory {amount}"
 
 
-def _gpus_of_node(job: JobOptions, value: str, request: Request) -> Applied:
+def _gpus_of_node(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     return _with_gpus(job, _gpu_count(value), request.pods_of_node)
 
 
-def _gpus_of_task(job: JobOptions, value: str, request: Request) -> Applied:
+def _gpus_of_task(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     return _with_gpus(job, _gpu_count(value) * request.tasks_of_pod, 1)
 
 
-def _gpus_of_job(job: JobOptions, value: str, request: Request) -> Applied:
+def _gpus_of_job(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     return _with_gpus(job, _gpu_count(value), request.pods)
 
 
@@ -266,12 +268,12 @@ def _with_gpus(job: JobOptions, count: int, pods: int) -> Applied:
     return replace(job, gpus=count // pods), f"--gpus {count // pods}"
 
 
-def _cpus_of_gpus(job: JobOptions, value: str, _: Request) -> Applied:
+def _cpus_of_gpus(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     cpus = _whole(value) * max(1, job.gpus)
     return replace(job, cpu=str(cpus)), f"--cpu {cpus}"
 
 
-def _gres(job: JobOptions, value: str, request: Request) -> Applied:
+def _gres(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     if not re.fullmatch("gpu(:[^,]+)?", value):
         raise CommandError(f"{value!r}: only gpu is supported: use --resource of `volcanopy job run` for others")
     return _gpus_of_node(job, value, request)
@@ -282,7 +284,7 @@ def _gpu_count(value: str) -> int:
     return _whole("1" if count == kind or not count.isdecimal() else count)
 
 
-def _deadline(job: JobOptions, value: str, _: Request) -> Applied:
+def _deadline(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     """M, M:S, H:M:S, D-H, D-H:M or D-H:M:S."""
     if value.upper() in {"UNLIMITED", "INFINITE"} or value == "0":
         return job, "no deadline"
@@ -298,13 +300,13 @@ def _deadline(job: JobOptions, value: str, _: Request) -> Applied:
     return replace(job, deadline=f"{total}s"), f"--deadline {total}s"
 
 
-def _queue(job: JobOptions, value: str, _: Request) -> Applied:
+def _queue(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     if "," in value:
         raise CommandError(f"{value!r}: name one queue")
     return replace(job, queue=value), f"--queue {value}"
 
 
-def _array(job: JobOptions, value: str, request: Request) -> Applied:
+def _array(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     if request.pods != 1:
         raise CommandError(f"each index is one pod, and the script starts {request.pods} tasks by srun")
     indexes, (_, percent, parallelism) = request.indexes, value.partition("%")
@@ -315,34 +317,34 @@ def _array(job: JobOptions, value: str, request: Request) -> Applied:
     return replace(job, array=array), f"--array {array}, index in SLURM_ARRAY_TASK_ID"
 
 
-def _requeue(job: JobOptions, _: str, _request: Request) -> Applied:
+def _requeue(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
     return replace(job, max_retry=3), "--max-retry 3"
 
 
-def _no_requeue(job: JobOptions, _: str, _request: Request) -> Applied:
+def _no_requeue(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
     return replace(job, max_retry=1), "--max-retry 1"
 
 
-def _export(job: JobOptions, value: str, _: Request) -> Applied:
+def _export(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     pairs = [part for part in value.split(",") if "=" in part]
     if not pairs:
         return job, "no effect: a pod has the environment of its image; on process nodes this one"
     return replace(job, env=[*(job.env or ()), *pairs]), " ".join(f"--env {pair}" for pair in pairs)
 
 
-def _wait(job: JobOptions, _: str, _request: Request) -> Applied:
+def _wait(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
     return job, "--follow"
 
 
-def _chdir(job: JobOptions, value: str, _: Request) -> Applied:
+def _chdir(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     return replace(job, directory=value), f"the script runs in {value}"
 
 
-def _image(job: JobOptions, value: str, _: Request) -> Applied:
+def _image(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     return replace(job, image=value), f"--image {value}"
 
 
-def _signal(job: JobOptions, value: str, _: Request) -> Applied:
+def _signal(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     match = _signal_parts(value)
     seconds = int(match["seconds"] or 60)
     text = f"SIGTERM of the pod is sent on as {match['signal']}; it is killed {seconds} s later"
@@ -379,7 +381,7 @@ def _mebibytes(text: str) -> float:
     return int(match[1]) * {"K": 1 / 1024, "M": 1.0, "": 1.0, "G": 1024.0, "T": 1024.0**2}[match[2].upper()]
 
 
-_READERS: dict[str, Callable[[JobOptions, str, Request], Applied]] = {
+_READERS: dict[str, Callable[[JobOptions, str, SlurmRequest], Applied]] = {
     "job-name": _job_name,
     "ntasks": _tasks,
     "nodes": _tasks,
