@@ -35,7 +35,7 @@ _PIPE = 1000
 _SECONDS = 1.0
 """Between two pictures."""
 _AGES = 5.0
-"""Seconds after which a picture without changes is drawn anew, because ages grow."""
+"""Seconds after which the screen is drawn anew without a change, because ages grow."""
 
 
 async def show(client: Client, namespace: str | None, resource: str, *, once: bool) -> None:

@@ -1,26 +1,51 @@
-"""Screenshots of the web page for the documentation, of a simulated cluster under load.
+"""Pictures of the web page for the documentation, of a simulated cluster under load.
 
-``python -m tests.cli.ui.screenshots [FOLDER] [WIDTH ...]`` writes them, by default to docs/images at 1280 pixels. Needs
-``playwright`` and Chromium, as test_browser.py does.
+``python -m tests.cli.ui.screenshots [FOLDER]`` writes each page in three sizes as WebP, by default to docs/images, and prints how
+long it takes a user to get answers. Needs ``playwright`` and Chromium, as test_browser.py does.
 """
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import aiohttp
 
 from tests.cli.run_commands import COMMAND
 from tests.cli.ui.chromium import browser
+from tests.e2e.world import EXAMPLES
 
-PAGES = {"queues": "queues", "job": "jobs/default/large", "nodes": "nodes", "queue": "queues/language"}
+PAGES = {
+    "overview": "",
+    "queues": "queues",
+    "queue": "queues/language",
+    "jobs": "jobs",
+    "job": "jobs/default/large",
+    "running-job": "jobs/default/vision-gang",
+    "flows": "flows",
+    "flow": "flows/default/pipeline",
+    "nodes": "nodes",
+    "whatif": "whatif",
+    "decisions": "decisions",
+}
+SIZES = ((390, "light"), (1280, "light"), (2560, "dark"))
+_TO_WEBP = """async (png) => {
+  const bitmap = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+  canvas.getContext("2d").drawImage(bitmap, 0, 0);
+  const blob = await canvas.convertToBlob({ type: "image/webp", quality: 0.8 });
+  return Array.from(new Uint8Array(await blob.arrayBuffer()));
+}"""
+NODES = 12
 SAMPLES = 25
 """Samples of the queues in the chart, one each 2 seconds."""
 QUEUE = """
@@ -48,62 +73,134 @@ spec:
 """
 
 
-def manifests(seed: int = 7) -> str:
-    """Two departments, one with two groups, and jobs of several sizes, of which the last is larger than the cluster."""
+def manifests(seed: int = 7) -> tuple[str, str]:
+    """Two departments, one with two groups: a job on each of 12 nodes, then jobs of several sizes.
+
+    The last one waits for two whole nodes, of which there is none.
+    """
     rng = Random(seed)
     tree = [("research", 2, "root"), ("vision", 1, "research"), ("language", 3, "research"), ("production", 1, "root")]
-    text = [QUEUE.format(name=name, weight=weight, parent=parent) for name, weight, parent in tree]
-    for number in range(24):
-        queue = rng.choice(["vision", "language", "production"])
-        pods, cpu, duration = rng.choice([1, 2, 4]), rng.choice([1, 2, 4]), rng.choice(["15s", "30s", "10m"])
-        text.append(JOB.format(name=f"{queue}-{number}", queue=queue, pods=pods, cpu=cpu, duration=duration))
-    return "".join([*text, JOB.format(name="large", queue="language", pods=16, cpu=8, duration="10m")])
+    first = [QUEUE.format(name=name, weight=weight, parent=parent) for name, weight, parent in tree]
+    queues = ["vision", "language", "production"]
+    for number in range(NODES):
+        queue = queues[number % 3]
+        first.append(JOB.format(name=f"{queue}-{number}", queue=queue, pods=1, cpu=5, duration="20m"))
+    second = [JOB.format(name="vision-gang", queue="vision", pods=4, cpu=1, duration="20m")]
+    for number in range(NODES, NODES + 24):
+        queue = rng.choice(queues)
+        pods, cpu, duration = rng.choice([1, 2, 4]), rng.choice([1, 2]), rng.choice([*["15s", "30s"] * 4, "20m"])
+        second.append(JOB.format(name=f"{queue}-{number}", queue=queue, pods=pods, cpu=cpu, duration=duration))
+    second.append(JOB.format(name="large", queue="language", pods=2, cpu=8, duration="10m"))
+    return "".join(first), "".join(second)
 
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[str]:
     """Run a cluster under load; yield the address of its page."""
     kubeconfig = folder / "kubeconfig"
-    words = [*COMMAND, "local", "up", "--simulate", "12", "--kubeconfig", str(kubeconfig)]
+    words = [*COMMAND, "local", "up", "--simulate", str(NODES), "--kubeconfig", str(kubeconfig)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = next(line for line in process.stdout if line.startswith("Web page: ")).split()[-1]
         environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
         submit = [*COMMAND, "job", "submit", "-f", "-"]
-        subprocess.run(submit, input=manifests(), text=True, env=environment, check=True, stdout=subprocess.DEVNULL)
+        wait = [*COMMAND, "job", "wait", "--all", "--for", "phase=Running", "--timeout", "120s"]
+        first, second = manifests()
+        for words, text in ((submit, first), (wait, ""), (submit, second)):
+            subprocess.run(words, input=text, text=True, env=environment, check=True, stdout=subprocess.DEVNULL)
+        flow = [*COMMAND, "jobflow", "create", "-f", str(EXAMPLES / "10-flow")]
+        subprocess.run(flow, env=environment, check=True, stdout=subprocess.DEVNULL)
         yield address
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
 
 
-async def shoot(address: str, folder: Path, width: int, scheme: str) -> None:
-    """Save a screenshot of each page, once its chart has something to show."""
-    async with aiohttp.ClientSession() as session, browser(width, scheme) as tab:
+async def recorded(address: str) -> None:
+    """Wait until charts over time have something to show."""
+    async with aiohttp.ClientSession() as session:
         while True:
             async with session.get(f"{address}api/queues?resource=cpu") as response:
                 if len((await response.json())["history"]["times"]) >= SAMPLES:
-                    break
+                    return
             await asyncio.sleep(1)
+
+
+async def shoot(address: str, folder: Path, width: int, scheme: str) -> None:
+    """Save a picture of each page."""
+    async with browser(width, scheme) as tab, browser() as converter:
         for name, path in PAGES.items():
             await tab.goto(f"{address}#/{path}")
             await tab.locator("main [data-ready]").wait_for()
             if name == "job":
                 await tab.get_by_text("more nodes like").first.wait_for()
+            if name == "whatif":
+                await ask(tab)
             await tab.wait_for_function("document.getAnimations().length === 0")
-            suffix = "" if (width, scheme) == (1280, "light") else f"-{width}-{scheme}"
-            await tab.screenshot(path=folder / f"web-{name}{suffix}.png")
+            picture = await converter.evaluate(_TO_WEBP, base64.b64encode(await tab.screenshot()).decode())
+            (folder / f"web-{name}-{width}.webp").write_bytes(bytes(picture))
 
 
-def main(folder: Path, widths: list[int]) -> None:
-    """Write the screenshots; with several widths also in dark colours."""
+async def ask(tab: Any) -> None:
+    """Ask what two more nodes change."""
+    await tab.get_by_label("Count").fill("2")
+    await tab.get_by_role("button", name="Ask the scheduler").click()
+    await tab.get_by_role("region", name="Jobs").wait_for()
+
+
+async def walk(address: str) -> None:
+    """Print clicks and seconds from the start page to the answers of three questions."""
+    async with browser() as tab:
+
+        async def answered(question: str, *steps: Callable[[], Awaitable[Any]]) -> None:
+            await tab.goto("about:blank")
+            begin = time.monotonic()
+            await tab.goto(address)
+            for step in steps:
+                await step()
+            print(f"{question}: {time.monotonic() - begin:.1f} s")
+
+        def link(name: str) -> Callable[[], Awaitable[Any]]:
+            return tab.get_by_role("link", name=name, exact=True).first.click  # type: ignore[no-any-return]
+
+        await answered(
+            "why does my job wait (2 clicks)",
+            link("Jobs"),
+            link("large"),
+            tab.get_by_role("region", name="Gates").wait_for,
+        )
+        await answered(
+            "what lets it start (2 clicks)",
+            link("Jobs"),
+            link("large"),
+            tab.get_by_text("more nodes like").first.wait_for,
+        )
+        await answered(
+            "who uses my share (1 click)", link("language"), tab.get_by_role("region", name="Users").wait_for
+        )
+        await answered(
+            "what if I add two nodes (2 clicks, 1 number)",
+            link("What if"),
+            tab.get_by_label("Count").wait_for,
+            lambda: ask(tab),
+        )
+
+
+async def pictures(address: str, folder: Path) -> None:
+    """Write all pictures, and walk through the questions."""
+    await recorded(address)
+    await walk(address)
+    for width, scheme in SIZES:
+        await shoot(address, folder, width, scheme)
+
+
+def main(folder: Path) -> None:
+    """Run a cluster, and take its pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary, cluster(Path(temporary)) as address:
-        for width in widths:
-            for scheme in ("light", "dark") if len(widths) > 1 else ("light",):
-                asyncio.run(shoot(address, folder, width, scheme))
+        asyncio.run(pictures(address, folder))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"), [int(word) for word in sys.argv[2:]] or [1280])
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))

@@ -19,7 +19,7 @@ from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, BatchJobSpec, BatchJobStatus, JobState, TaskSpec
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.server import Page, UiSettings
-from volcanopy.cli.ui.viewers import OneViewer, Viewer
+from volcanopy.cli.ui.viewers import SharedViewer, Viewer
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -84,7 +84,9 @@ async def served(*, filled: bool = True) -> AsyncIterator[tuple[str, ClusterView
         if filled:
             fill(view)
         runner = web.AppRunner(
-            Page(OneViewer(Viewer(client, view, None)), UiSettings(port=0)).app, access_log=None, shutdown_timeout=0.1
+            Page(SharedViewer(Viewer(client, view, None)), UiSettings(port=0)).app,
+            access_log=None,
+            shutdown_timeout=0.1,
         )
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -1,4 +1,4 @@
-"""What the API server says of the sender of a request: the name of the user, and whether they may do something."""
+"""The sender of a request as the API server knows it: the name of the user, and whether they may do something."""
 
 from typing import Any
 

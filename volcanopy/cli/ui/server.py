@@ -26,7 +26,7 @@ from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.timings import Source, Timings
-from volcanopy.cli.ui.viewers import COOKIE, OneViewer, Viewer, Viewers, token_viewers, viewing
+from volcanopy.cli.ui.viewers import COOKIE, SharedViewer, Viewer, Viewers, token_viewers, viewing
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
@@ -404,7 +404,7 @@ async def page_served(client: Client, settings: UiSettings) -> AsyncIterator[str
         if settings.require_token:
             viewers = await stack.enter_async_context(token_viewers(client.connection, settings.namespace))
         else:
-            viewers = OneViewer(await stack.enter_async_context(viewing(client, settings.namespace)))
+            viewers = SharedViewer(await stack.enter_async_context(viewing(client, settings.namespace)))
         runner = web.AppRunner(Page(viewers, settings).app, access_log=None, shutdown_timeout=1.0)
         stack.push_async_callback(runner.cleanup)
         await runner.setup()

@@ -1,6 +1,6 @@
 """Who looks at the page: one viewer with the credentials of the page's server, or one for each bearer token.
 
-With tokens, the API server says who a user is and what they may read: every request, list and watch of a viewer is sent with
+With tokens, the API server decides who a user is and what they may read: every request, list and watch of a viewer is sent with
 the token that the browser or a proxy sent, and no other header of a request is used. Nothing is trusted that the API server
 does not verify.
 """
@@ -78,7 +78,7 @@ async def viewing(client: Client, namespace: str | None, user: str = "") -> Asyn
 
 
 @dataclass(frozen=True)
-class OneViewer:
+class SharedViewer:
     """All requests are those of one viewer."""
 
     viewer: Viewer

@@ -120,17 +120,17 @@ class Comparison:
             sign = -1 if name in _MORE_IS_BETTER else 1
             ranked = sorted(intervals, key=lambda key: sign * intervals[key][name].mean)
             first, second = (intervals[key][name] for key in ranked[:2])
-            words = title.removesuffix(", %")
-            words = words if words[:2].isupper() else words[0].lower() + words[1:]
+            measure_name = title.removesuffix(", %")
+            measure_name = measure_name if measure_name[:2].isupper() else measure_name[0].lower() + measure_name[1:]
             unit = " %" if title.endswith(", %") else ""
             if not _differs(first, second):
-                equal += [words] if name not in _ONLY_IF_THERE or first.mean or second.mean else []
+                equal += [measure_name] if name not in _ONLY_IF_THERE or first.mean or second.mean else []
                 continue
             by = ""
             if second.mean:
                 by = f", {abs(second.mean - first.mean) / abs(second.mean):.0%} {'less' if sign == 1 else 'more'}"
             values = f"{text(first.mean)}{unit} instead of {text(second.mean)}{unit} of {ranked[1]}{by}"
-            best.setdefault(ranked[0], []).append(f"{words} ({values})")
+            best.setdefault(ranked[0], []).append(f"{measure_name} ({values})")
         lines = [f"{name} is best at {'; '.join(best[name])}." for name in self.outcomes if name in best]
         return [*lines, f"No clear difference: {', '.join(equal)}."] if equal else lines
 

@@ -3,7 +3,7 @@
 const known = new Map();
 let session = null;
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;

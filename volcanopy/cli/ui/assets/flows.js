@@ -1,6 +1,7 @@
 import { get } from "./api.js";
 import { clock } from "./charts.js";
 import { ago, card, fill, h, jobLink, table } from "./dom.js";
+import { phaseChip } from "./jobs.js";
 
 const WIDTH = 190, HEIGHT = 62, ACROSS = 44, BELOW = 14;
 
@@ -11,7 +12,7 @@ export function flows() {
     const data = await get("/api/flows");
     fill(content, h("div", { class: "card" }, table(
       [{ title: "NAME", kind: "name" }, "NAMESPACE", "PHASE", "COMPLETED", "AGE", { title: "REASON", kind: "text" }],
-      data.flows.map((flow) => [link(flow), flow.namespace, flow.phase, `${flow.completed}/${flow.total}`, flow.created ? ago(flow.created) : "-", flow.reason]),
+      data.flows.map((flow) => [link(flow), flow.namespace, phaseChip(flow.phase), `${flow.completed}/${flow.total}`, flow.created ? ago(flow.created) : "-", flow.reason]),
       { empty: "no job flows" })));
   }
   return { element, refresh };
@@ -23,7 +24,7 @@ export function flow(namespace, name) {
   async function refresh() {
     const data = await get(`/api/flows/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`);
     fill(content,
-      card("State", h("p", {}, h("span", { class: "chip" }, data.phase), ` ${data.reason || `${data.completed}/${data.total} jobs completed`}`), h("p", {}, end(data))),
+      card("State", h("p", {}, phaseChip(data.phase), ` ${data.reason || `${data.completed}/${data.total} jobs completed`}`), h("p", {}, end(data))),
       card("Jobs by their dependencies", h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Picture of the flow" }, picture(data)),
         h("p", { class: "dim" }, `Critical path: ${data.criticalPath.join(" -> ")} (${duration(data.criticalPathSeconds)}). What delays one of these jobs delays the end.`)));
   }

@@ -1,6 +1,7 @@
 import { get, post, theSession } from "./api.js";
 import { clock, gantt, legend } from "./charts.js";
 import { ago, amount, card, fill, h, jobLink, table } from "./dom.js";
+import { phaseChip } from "./jobs.js";
 
 const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not required": "·" };
 
@@ -26,8 +27,8 @@ export function job(namespace, name) {
     running = data.pods.items.filter((pod) => pod.phase === "Running").length;
     fill(first,
       h("div", { class: "grid" },
-        card("State", h("p", {}, h("span", { class: `chip phase ${data.phase}` }, data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
-          report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart}`) : null,
+        card("State", h("p", {}, phaseChip(data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
+          report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart.replace(/\d\S+Z/, (time) => clock(Date.parse(time) / 1000, 86400))}`) : null,
           report.blockedBy?.length ? h("p", {}, "Blocked by: ", report.blockedBy.map((each, place) => [place ? ", " : "", blocking(each)])) : null,
           (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
         report.gates?.length ? card("Gates", gates(report)) : null,

@@ -3,7 +3,7 @@ import { meter } from "./charts.js";
 import { fill, h, jobLink, nothing, table } from "./dom.js";
 
 // Columns whose content must not be broken, and those that are left out where the window is not wide.
-const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", RETRIES: "extra" };
+const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", RETRIES: "extra", USER: "note" };
 
 const SHOWN = ["NAMESPACE", "NAME", "PHASE", "PROGRESS", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "ESTIMATED START", "MIN", "RETRIES", "REASON"];
 
@@ -58,8 +58,8 @@ export function jobTable(data, titles, column = (title) => ({ title, kind: KINDS
   const cell = (title, row, number) => {
     const text = data.rows[row][places[number]];
     if (title === "NAME") return [jobLink(data.keys[row], text, data.apis[row]), kind(data.apis[row])];
-    if (title === "PHASE") return h("span", { class: `chip phase ${text}` }, text);
-    if (title === "ESTIMATED START" && text.startsWith("unknown: ")) return h("span", { title: text }, "unknown"); // the job's page has the reason
+    if (title === "PHASE") return phaseChip(text);
+    if (title === "ESTIMATED START") return h("span", { title: text }, text.replace(/^unknown: .*|, \d{4}-.*/, (rest) => (rest.startsWith(",") ? "" : "unknown"))); // the job's page has all
     if (title !== "PROGRESS") return text;
     const [succeeded, running, failed, total] = data.progress[row];
     const parts = [[(succeeded + running + failed) / total, "failed"], [(succeeded + running) / total, "share"], [succeeded / total, "own"]];
@@ -67,6 +67,8 @@ export function jobTable(data, titles, column = (title) => ({ title, kind: KINDS
   };
   return h("div", { class: "jobs" }, table(titles.map(column), data.rows.map((_, row) => titles.map((title, number) => cell(title, row, number)))));
 }
+
+export const phaseChip = (phase) => h("span", { class: `chip phase ${phase}` }, phase);
 
 // Jobs of volcanopy's own API have no mark.
 function kind(api) {
