@@ -227,6 +227,23 @@ async def test_a_revoked_permission_and_a_revoked_token_end_at_the_next_check(
                 assert (await asked(session, f"{url}api/jobs", headers))[0] == 401
 
 
+async def test_the_viewer_without_requests_for_the_longest_time_ends_where_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(viewers, "_MOST", 1)
+    async with serving(rbac=True, users=USERS) as server:
+        await install(server)
+        ada, eve = ({"Authorization": f"Bearer {token}"} for token in USERS)
+        async with (
+            page(connection(server)) as (url, session),
+            session.get(f"{url}api/changes", headers=ada) as stream,
+        ):
+            await stream.content.readuntil(b"\n\n")
+            assert (await asked(session, f"{url}api/jobs", eve))[0] == 200
+            await stream.read()
+            assert (await asked(session, f"{url}api/jobs", ada))[0] == 200
+
+
 async def test_a_server_that_takes_everybody_for_an_administrator_is_rejected() -> None:
     """Such as `kubectl proxy`."""
     async with serving() as server:
