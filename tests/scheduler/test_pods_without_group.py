@@ -20,16 +20,23 @@ job new queue=lab min=2: 2 x cpu=1
 DEFAULT = config("gang, predicates, proportion, nodeorder", "enqueue, allocate, backfill")
 
 
-def cluster(**notes: str) -> State:
-    """A queue of 4 cpu, and a pod of 3 that runs with these annotations; a gang of 2 waits."""
+JOB = core.OwnerReference(
+    api_version="batch.volcanopy.io/v1alpha1", kind="BatchJob", name="j", uid="j", controller=True
+)
+
+
+def cluster(*owners: core.OwnerReference, labels: dict[str, str] | None = None, **notes: str) -> State:
+    """A queue of 4 cpu, and a pod of 3 that runs with these annotations, labels and owners; a gang of 2 waits."""
     state = State()
     for item in world(CLUSTER):
-        state.upsert(_noted(item, notes) if isinstance(item, core.Pod) and item.metadata.name == "held" else item)
+        if isinstance(item, core.Pod) and item.metadata.name == "held":
+            known = item.metadata
+            annotations, merged = {**known.annotations, **notes}, {**known.labels, **(labels or {})}
+            changed = replace(known, annotations=annotations, labels=merged, owner_references=[*owners])
+            state.upsert(replace(item, metadata=changed))
+        else:
+            state.upsert(item)
     return state
-
-
-def _noted(pod: core.Pod, notes: dict[str, str]) -> core.Pod:
-    return replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, **notes}))
 
 
 def allocated_and_bound(state: State) -> tuple[dict[str, str], int]:
@@ -41,17 +48,25 @@ def allocated_and_bound(state: State) -> tuple[dict[str, str], int]:
     return {queue: cpu for queue, cpu in amounts.items() if cpu}, len(plan.of(Bind))
 
 
-@pytest.mark.parametrize("key", [names.POD_QUEUE_NAME, names.QUEUE_NAME])
 @pytest.mark.parametrize("group", [{}, {names.GROUP_NAME: "deleted"}], ids=["no group", "deleted group"])
-def test_a_running_pod_counts_in_the_queue_that_it_names(group: dict[str, str], key: str) -> None:
-    assert allocated_and_bound(cluster(**{key: "lab"}, **group)) == ({"lab": "3"}, 0)
+def test_a_running_pod_counts_in_the_queue_that_it_names(group: dict[str, str]) -> None:
+    assert allocated_and_bound(cluster(**{names.POD_QUEUE_NAME: "lab"}, **group)) == ({"lab": "3"}, 0)
 
 
-def test_a_running_pod_of_a_job_counts_in_the_queue_of_its_label() -> None:
-    state = cluster(**{names.GROUP_NAME: "deleted"})
-    held = next(pod for pod in state.tasks.plain["pods"] if pod is not None and pod.metadata.name == "held")
-    state.upsert(replace(held, metadata=replace(held.metadata, labels={names.QUEUE_NAME: "lab"})))
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+@pytest.mark.parametrize("template", [{}, {names.POD_QUEUE_NAME: "default"}], ids=["", "template names another"])
+def test_a_running_pod_of_a_job_counts_in_the_queue_that_the_controllers_write(
+    where: str, template: dict[str, str]
+) -> None:
+    written = {names.QUEUE_NAME: "lab"}
+    state = cluster(JOB, labels=written, **template) if where == "labels" else cluster(JOB, **written, **template)
     assert allocated_and_bound(state) == ({"lab": "3"}, 0)
+
+
+def test_a_name_of_the_controllers_on_a_pod_of_no_job_which_admission_does_not_check_puts_it_into_no_queue() -> None:
+    written = {names.QUEUE_NAME: "lab"}
+    assert allocated_and_bound(cluster(labels=written)) == ({"default": "3", "lab": "2"}, 2)
+    assert allocated_and_bound(cluster(**written)) == ({"default": "3", "lab": "2"}, 2)
 
 
 @pytest.mark.parametrize("notes", [{}, {names.POD_QUEUE_NAME: "no-such-queue"}, {names.GROUP_NAME: "deleted"}])
@@ -67,7 +82,8 @@ def test_it_counts_once_when_the_controllers_give_it_its_group() -> None:
         metadata=core.Meta(name=group, namespace=pod.metadata.namespace), spec=core.PodGroupSpec(queue="lab")
     )
     state.upsert(made)
-    joined = _noted(pod, {names.GROUP_NAME: group})
+    notes = {**pod.metadata.annotations, names.GROUP_NAME: group}
+    joined = replace(pod, metadata=replace(pod.metadata, annotations=notes))
     assert allocated_and_bound(state) == ({"lab": "3"}, 0)
     state.upsert(joined)
     assert allocated_and_bound(state) == ({"lab": "3"}, 0)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
+from volcanopy.api.bindings import is_job
 from volcanopy.api.model import parse_duration
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -65,9 +66,11 @@ def task_job(pod: core.Pod) -> str:
 
 
 def named_queue(pod: core.Pod) -> str:
-    """The queue that a pod names itself, empty if it names none."""
-    notes, labels = pod.metadata.annotations, pod.metadata.labels
-    return notes.get(names.POD_QUEUE_NAME) or notes.get(names.QUEUE_NAME) or labels.get(names.QUEUE_NAME, "")
+    """The queue that a pod names, empty if it names none: as the controllers write it in a job's, as admission checks it else."""
+    notes, labels, owner = pod.metadata.annotations, pod.metadata.labels, pod.metadata.controller
+    if owner is not None and is_job(owner.api_version, owner.kind):
+        return labels.get(names.QUEUE_NAME) or notes.get(names.QUEUE_NAME, "")
+    return notes.get(names.POD_QUEUE_NAME, "")
 
 
 def role_of(pod: core.Pod) -> str:
