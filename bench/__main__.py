@@ -13,8 +13,8 @@ from typing import Any
 from bench.calibration import unit
 
 LIMITS = Path(__file__).with_name("limits.toml")
-LONG = frozenset({"soak"})
-"""The cases that take hours: they run if they are named."""
+LONG = frozenset({"beside", "soak"})
+"""The cases that run only if they are named: they take minutes, or hours."""
 
 
 def main(arguments: list[str]) -> int:
