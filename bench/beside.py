@@ -35,7 +35,7 @@ BYTES = 1_300_000
 PAUSE = 2.0
 """Seconds between two jobs of one pod."""
 POLL = 0.02
-PATIENCE = 300.0
+CREATE_TIMEOUT = 300.0
 """Seconds in which a job of 1.3 MB must be created."""
 
 
@@ -93,9 +93,9 @@ async def _measured(stand: Stand, pods: int, seconds: float) -> dict[str, float]
         await seconds_until_running(client, "first")
         alone = [await seconds_until_running(client, f"alone-{number}") for number in range(ALONE)]
         end = time.monotonic() + seconds
-        await client.create(raw_kinds.JOBS, "large", job("many-pods", pods), deadline=PATIENCE)
+        await client.create(raw_kinds.JOBS, "large", job("many-pods", pods), deadline=CREATE_TIMEOUT)
         for number in range(LARGE):
-            await client.create(raw_kinds.JOBS, "large", job(f"many-bytes-{number}", 1, BYTES), deadline=PATIENCE)
+            await client.create(raw_kinds.JOBS, "large", job(f"many-bytes-{number}", 1, BYTES), deadline=CREATE_TIMEOUT)
         beside: list[float] = []
         while not beside or time.monotonic() < end:
             beside.append(await seconds_until_running(client, f"beside-{len(beside)}"))
