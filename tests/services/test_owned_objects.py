@@ -1,10 +1,19 @@
-"""Deletion of owned objects: what counts as done."""
+"""Writes of owned objects: what counts as done, and how many are in flight."""
+
+import asyncio
 
 import pytest
 
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.services.controllers.owned_objects import NameTakenError, TerminatingError, create_owned, delete_same
+from volcanopy.services.controllers.owned_objects import (
+    NameTakenError,
+    TerminatingError,
+    WriteSlots,
+    all_of,
+    create_owned,
+    delete_same,
+)
 
 OF_UID = "Precondition failed: UID in precondition: a, UID in object meta: b"
 OF_RECORD = "the UID in the precondition (a) does not match the UID in record (b)"
@@ -62,3 +71,18 @@ async def test_a_name_is_taken_unless_its_object_is_being_deleted(
 ) -> None:
     with pytest.raises(error, match=message):
         await create_owned(Taken(**metadata), PODS, "default", {"metadata": {"name": "p"}}, lambda _: False)  # type: ignore[arg-type]
+
+
+async def test_the_writes_for_one_object_leave_three_quarters_of_the_slots_to_others() -> None:
+    """Of a job of many pods, so that a job of one pod does not wait for them."""
+    slots, in_flight, most = WriteSlots(8), 0, 0
+
+    async def write(_: int) -> None:
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
+        await asyncio.sleep(0)
+        in_flight -= 1
+
+    assert await all_of(slots, write, range(50), lambda: None) is None
+    assert most == 2
