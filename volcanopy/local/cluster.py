@@ -128,7 +128,7 @@ def _served(parts: Parts) -> Parts:
     )
 
 
-def _on_one_loop(parts: Parts) -> Parts:
+def _with_few_requests(parts: Parts) -> Parts:
     """Return the parts with few requests in flight, for a cluster whose API server shares their event loop."""
     return replace(
         parts,
@@ -276,7 +276,7 @@ class LocalCluster:
     ) -> None:
         self._nodes = nodes.manifests(count, capacity)
         self._objects, self._port, self._tls, self._persist = objects, port, tls, persist
-        self._parts = _on_one_loop(_informed(replace(parts or Parts(), claims=True, workloads=True)))
+        self._parts = _with_few_requests(_informed(replace(parts or Parts(), claims=True, workloads=True)))
         self._repair, self._fsync, self._rbac = repair, fsync, rbac
         self._stack = contextlib.AsyncExitStack()
         self.server: ApiServer

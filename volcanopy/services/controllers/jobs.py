@@ -30,7 +30,7 @@ from volcanopy.kube.writes.write_queue import spread
 from volcanopy.services.controllers.effects import Ending, JobEffects, Traces, reference
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
-from volcanopy.services.controllers.owned_objects import concerns_all
+from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
 from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.steps import Steps
@@ -51,7 +51,7 @@ class JobControllerSettings:
     """Concurrent reconciles of jobs."""
     workers_for_others: int = 4
     """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
-    pods_at_once: int = 48
+    pods_at_once: int = WRITES_AT_ONCE
     """Concurrent pod requests."""
     traces: Traces | None = None
     """Exporter of the traces of jobs that end."""

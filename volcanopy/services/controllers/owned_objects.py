@@ -21,6 +21,9 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+WRITES_AT_ONCE = 48
+"""The writes in flight of a worker: enough for a thousand a second."""
+
 
 class WriteSlots(asyncio.Semaphore):
     """The writes in flight: at most ``limit`` in all, and a quarter for one object, so that others do not wait for long."""
