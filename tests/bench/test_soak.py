@@ -11,7 +11,7 @@ def soak(minutes: float) -> Soak:
         {"at": number * LOOK, "memory": 100 + min(number * LOOK, RESTING) / 120, "cpu": 0.0}
         for number in range(int(minutes * 60 / LOOK))
     ]
-    return Soak(samples={"server": samples})  # type: ignore[arg-type]
+    return Soak(samples={"server": samples})
 
 
 def test_events_that_fill_their_hour_count_as_growth_in_a_short_run_only() -> None:

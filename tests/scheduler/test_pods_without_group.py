@@ -25,7 +25,7 @@ JOB = core.OwnerReference(
 )
 
 
-def cluster(*owners: core.OwnerReference, labels: dict[str, str] | None = None, **notes: str) -> State:
+def cluster(notes: dict[str, str], *owners: core.OwnerReference, labels: dict[str, str] | None = None) -> State:
     """A queue of 4 cpu, and a pod of 3 that runs with these annotations, labels and owners; a gang of 2 waits."""
     state = State()
     for item in world(CLUSTER):
@@ -50,7 +50,7 @@ def allocated_and_bound(state: State) -> tuple[dict[str, str], int]:
 
 @pytest.mark.parametrize("group", [{}, {names.GROUP_NAME: "deleted"}], ids=["no group", "deleted group"])
 def test_a_running_pod_counts_in_the_queue_that_it_names(group: dict[str, str]) -> None:
-    assert allocated_and_bound(cluster(**{names.POD_QUEUE_NAME: "lab"}, **group)) == ({"lab": "3"}, 0)
+    assert allocated_and_bound(cluster({names.POD_QUEUE_NAME: "lab"} | group)) == ({"lab": "3"}, 0)
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])
@@ -59,23 +59,23 @@ def test_a_running_pod_of_a_job_counts_in_the_queue_that_the_controllers_write(
     where: str, template: dict[str, str]
 ) -> None:
     written = {names.QUEUE_NAME: "lab"}
-    state = cluster(JOB, labels=written, **template) if where == "labels" else cluster(JOB, **written, **template)
+    state = cluster(template, JOB, labels=written) if where == "labels" else cluster(template | written, JOB)
     assert allocated_and_bound(state) == ({"lab": "3"}, 0)
 
 
 def test_a_name_of_the_controllers_on_a_pod_of_no_job_which_admission_does_not_check_puts_it_into_no_queue() -> None:
     written = {names.QUEUE_NAME: "lab"}
-    assert allocated_and_bound(cluster(labels=written)) == ({"default": "3", "lab": "2"}, 2)
-    assert allocated_and_bound(cluster(**written)) == ({"default": "3", "lab": "2"}, 2)
+    assert allocated_and_bound(cluster({}, labels=written)) == ({"default": "3", "lab": "2"}, 2)
+    assert allocated_and_bound(cluster(written)) == ({"default": "3", "lab": "2"}, 2)
 
 
 @pytest.mark.parametrize("notes", [{}, {names.POD_QUEUE_NAME: "no-such-queue"}, {names.GROUP_NAME: "deleted"}])
 def test_a_running_pod_that_names_no_existing_queue_counts_in_the_default_queue(notes: dict[str, str]) -> None:
-    assert allocated_and_bound(cluster(**notes)) == ({"default": "3", "lab": "2"}, 2)
+    assert allocated_and_bound(cluster(notes)) == ({"default": "3", "lab": "2"}, 2)
 
 
 def test_it_counts_once_when_the_controllers_give_it_its_group() -> None:
-    state = cluster(**{names.POD_QUEUE_NAME: "lab"})
+    state = cluster({names.POD_QUEUE_NAME: "lab"})
     pod = next(pod for pod in state.tasks.plain["pods"] if pod is not None and pod.metadata.name == "held")
     group = names.workload_group(pod.metadata.uid)
     made = core.PodGroup(
