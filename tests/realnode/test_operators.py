@@ -30,7 +30,7 @@ def operator(client: ClusterClient, tmp_path: Path) -> Iterator[None]:
         pytest.skip(f"needs OPERATORS, a folder with {OPERATOR.program}")
     (definitions,) = OPERATOR.definitions
     client.kubectl("apply", "--server-side", f"--filename={TREES / definitions}")
-    client.kubectl("wait", "--for=condition=Established", f"--filename={TREES / definitions}")
+    client.until(lambda: "mpijobs" in client.kubectl("api-resources", "--api-group=kubeflow.org", "--output=name"))
     site = Site(tmp_path, 0, client.namespace)
     environment = {**os.environ, "KUBECONFIG": str(client.cluster.kubeconfig)}
     with (tmp_path / "log").open("w") as log:
@@ -45,7 +45,7 @@ def operator(client: ClusterClient, tmp_path: Path) -> Iterator[None]:
 
 
 def mpi_job() -> Json:
-    """An MPIJob of a launcher and three workers."""
+    """An MPIJob of a launcher and three workers; the folder of their keys is that of a volume, which all may write to."""
 
     def replicas(number: int, script: str) -> Json:
         template = {"spec": {"schedulerName": "volcano", "containers": [shell(script, JOBS_IMAGE)]}}
@@ -55,7 +55,9 @@ def mpi_job() -> Json:
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "metadata": {"name": "gang"},
-        "spec": {"mpiReplicaSpecs": {"Launcher": replicas(1, LAUNCH), "Worker": replicas(3, SSHD)}},
+        "spec": {
+            "mpiReplicaSpecs": {"Launcher": replicas(1, LAUNCH), "Worker": replicas(3, f"{SSHD} -o StrictModes=no")}
+        },
     }
 
 
