@@ -395,12 +395,6 @@ def test_admission_takes_its_certificate_and_failure_policy_from_the_values() ->
     assert {"--certificates=secret", "--failure-policy=Ignore"} <= set(container["args"])
 
 
-def test_a_replica_of_admission_serves_while_its_service_may_still_name_it() -> None:
-    for part in ("admission", "scheduler", "controller"):
-        (container,) = one(render(), "Deployment", f"volcanopy-{part}")["spec"]["template"]["spec"]["containers"]
-        assert container.get("lifecycle") == ({"preStop": {"sleep": {"seconds": 5}}} if part == "admission" else None)
-
-
 def test_the_schema_accepts_every_action_and_own_ones_with_a_hyphen() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     pattern = schema["properties"]["scheduler"]["properties"]["config"]["properties"]["actions"]["pattern"]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import ClientSession, TCPConnector, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.services.service_cluster import Cluster, task
@@ -25,7 +26,9 @@ from volcanopy.services.admission.admission_service import (
     ReviewHandlers,
     application,
     run,
+    serving,
 )
+from volcanopy.services.admission.certificate_rotation import Keyring
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.pod_dry_run import PodDryRuns
 from volcanopy.services.admission.queue_edits import QueueEdits
@@ -114,6 +117,31 @@ async def test_no_review_is_answered_before_the_first_lists(cluster: Cluster) ->
         for path in ("/mutate", "/validate"):
             answer = await caller.post(path, json={"request": {}})
             assert (answer.status, await answer.json()) == (503, {"error": "the caches are not synced, try again"})
+
+
+async def test_a_server_that_ends_answers_and_closes_the_connections_of_its_clients() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app, keyring = web.Application(), Keyring(["127.0.0.1"], utc_now)
+    app.router.add_get("/", answer)
+    await keyring.renew()
+    ending, context = asyncio.Event(), serving(app, AdmissionSettings(drain=3600), keyring)
+    address = await context.__aenter__()
+
+    async def end() -> None:
+        ending.set()
+        await context.__aexit__(None, None, None)
+
+    async with ClientSession(connector=TCPConnector(ssl=False)) as client:
+        async with client.get(address) as response:
+            assert "Connection" not in response.headers
+        running = asyncio.create_task(end())
+        await ending.wait()
+        async with client.get(address) as response:
+            assert (response.status, response.headers["Connection"]) == (200, "close")
+    running.cancel()
+    await asyncio.wait({running})
 
 
 def test_behind_a_service_the_configuration_names_the_service() -> None:

@@ -15,6 +15,7 @@ from aiohttp import web
 from embedded_apiserver.context import User
 from embedded_apiserver.webhooks import calls
 from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.kube import machine
 from volcanopy.kube.client.connection import Connection
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import AdmissionSettings
@@ -87,7 +88,7 @@ def without_tls(reviews: Reviews) -> Iterator[None]:
         for target, name, value in (
             (admission_service, "application", spoiled),
             (admission_service, "_keyring", _keyring),
-            (admission_service, "_freeze_garbage_collector", lambda: None),
+            (machine, "freeze_garbage_collector", lambda: None),
             (calls.Webhooks, "_address", plain),
             (calls, "Trust", lambda _: SimpleNamespace(context=True)),
         ):

@@ -85,7 +85,7 @@ def _on_one_loop(reviews: admission.Reviews) -> Iterator[list[str]]:
         for target, name, value in (
             (scheduler_service, "in_thread", at_once),
             (start_estimates, "in_thread", at_once),
-            (scheduler_service, "_freeze_garbage_collector", lambda: None),
+            (machine, "freeze_garbage_collector", lambda: None),
             (election, "LeaseThread", LeaseOnLoop),
             (followed_kinds, "OPTIONAL", (followed_kinds.HYPER_NODES,)),
         ):

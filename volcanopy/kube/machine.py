@@ -1,9 +1,10 @@
-"""Clocks and random numbers of the machine that a process runs on; the edges read them here and nowhere else.
+"""Clocks, random numbers and memory of the machine that a process runs on; the edges read them here and nowhere else.
 
 A simulation runs several processes on one event loop, each with its own clocks: it sets another :class:`Machine` in the
 context of a process's tasks.
 """
 
+import gc
 import os
 import socket
 import sys
@@ -95,3 +96,13 @@ def switch_threads_often() -> None:
     processes that compute, each wait takes twenty times as long.
     """
     sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL))
+
+
+def freeze_garbage_collector() -> None:
+    """Exclude the caches, which live long, from garbage collection: it would delay cycles and reviews.
+
+    A cycle of the scheduler creates tens of thousands of objects and drops them all.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

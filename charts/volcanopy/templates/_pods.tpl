@@ -85,13 +85,6 @@ spec:
             - name: https
               containerPort: {{ . }}
             {{- end }}
-          {{- if .webhookPort }}
-          # The Service names the pod for a moment after its deletion: it serves until no new request can arrive.
-          lifecycle:
-            preStop:
-              sleep:
-                seconds: 5
-          {{- end }}
           startupProbe:
             httpGet:
               path: /healthz

@@ -217,6 +217,7 @@ def admission_command(
         certificates=certificates.value,
         fail_closed=failure_policy is FailurePolicy.fail,
         unregister=not service,  # other replicas behind the Service remain
+        drain=5.0 if service else 0.0,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
 

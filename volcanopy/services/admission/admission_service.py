@@ -5,7 +5,6 @@ It follows the cluster with own watches; everything else in a verdict depends on
 
 import asyncio
 import contextlib
-import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -100,6 +99,8 @@ class AdmissionSettings:
     """Lifetimes of certificates."""
     period: float = 30.0
     """Seconds between two checks of certificates, configurations and the file."""
+    drain: float = 0.0
+    """Seconds for which it serves at its end, and closes connections: the Service may still name it, the API server reuse one."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this many seconds."""
 
@@ -334,7 +335,7 @@ async def run(
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
         paths = ReviewPaths(keyring.shared_key, keyring.renew) if settings.register else None
         app = application(answers.by_path, paths)
-        async with _serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
+        async with serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
             supervisor = Supervisor()
             health.live["parts"] = supervisor.problem
             cluster.watch(supervisor)
@@ -344,20 +345,13 @@ async def run(
             publish = partial(_publish, client, settings, keyring, policy, address, part)
             await answered(publish)
             log.info("admission webhook serving", address=address)
-            _freeze_garbage_collector()
+            machine.freeze_garbage_collector()
             is_ready.set()
             supervisor.add("webhook configuration", lambda: _keep(client, settings, keyring, policy, publish))
             await stop.wait()
             supervising.cancel()
         if settings.register and settings.unregister:
             await unregister(client)
-
-
-def _freeze_garbage_collector() -> None:
-    """Exclude the caches from garbage collection, which would delay reviews."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
@@ -416,8 +410,16 @@ async def _keep(
 
 
 @contextlib.asynccontextmanager
-async def _serving(app: web.Application, settings: AdmissionSettings, keyring: Keyring) -> AsyncIterator[str]:
+async def serving(app: web.Application, settings: AdmissionSettings, keyring: Keyring) -> AsyncIterator[str]:
     """Run the server and yield its address."""
+    ending = False
+
+    async def close(_request: web.Request, response: web.StreamResponse) -> None:
+        if ending:
+            response.force_close()
+            response.headers["Connection"] = "close"
+
+    app.on_response_prepare.append(close)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
@@ -426,7 +428,11 @@ async def _serving(app: web.Application, settings: AdmissionSettings, keyring: K
         host, port = runner.addresses[0][:2]
         yield f"https://{'127.0.0.1' if host in {'0.0.0.0', '::'} else host}:{port}"
     finally:
-        await runner.cleanup()
+        ending = True
+        try:
+            await asyncio.sleep(settings.drain)
+        finally:
+            await runner.cleanup()
 
 
 def _hosts(settings: AdmissionSettings) -> list[str]:

@@ -5,7 +5,6 @@ cluster again, so it may end at any point and another may continue.
 """
 
 import asyncio
-import gc
 import logging
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
@@ -65,8 +64,6 @@ _PAUSE_AFTER_FAULT = 1.0
 
 _NAMED = 20
 """Most pods named in a log line."""
-_YOUNG_OBJECTS = 50_000
-"""New objects between two garbage collections: a cycle creates tens of thousands and drops them all."""
 
 
 async def run(
@@ -121,7 +118,7 @@ async def run(
         if await _either(_lead(candidate, client, store, settings, volcano), stop):
             volcano.watch(supervisor)
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
-            _freeze_garbage_collector()
+            machine.freeze_garbage_collector()
 
             def question() -> EstimateQuestion:
                 served, queue = settings.scheduler_names, settings.default_queue
@@ -167,13 +164,6 @@ async def _lead(
     if settings.election is not None:
         await asyncio.sleep(settings.settle_in)
     await answered(lambda: create_queues(client, store, settings.default_queue))
-
-
-def _freeze_garbage_collector() -> None:
-    """Exclude the cached cluster state, which lives long, from garbage collection."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, 20, 50)
 
 
 async def create_queues(client: Client, store: Store, default_queue: str) -> None:
