@@ -322,14 +322,21 @@ def test_jobs_that_were_admitted_before_an_older_one_do_not_keep_it_out() -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "admitted"),
-    [({"admitRunnable": False}, []), ({"admitRunnable": True}, ["a", "c"]), ({}, ["c", "d"])],
+    ("arguments", "minutes", "admitted"),
+    [
+        ({"admitRunnable": False}, 90, []),
+        ({}, 90, ["a", "c"]),
+        ({}, 30, ["c", "d"]),  # a is assumed to run for an hour
+        ({}, 3, []),
+        ({"after": "never"}, 3, ["a", "c"]),
+    ],
 )
-def test_jobs_that_fit_into_idle_resources_are_admitted(arguments: Mapping[str, Any], admitted: list[str]) -> None:
-    """By default only those that have a run time: others could run for ever where the large job waits."""
+def test_jobs_that_fit_into_idle_resources_that_are_not_reserved_or_lent_to_them_are_admitted(
+    arguments: Mapping[str, Any], minutes: int, admitted: list[str]
+) -> None:
     world = f"""
     node n1 cpu=8
-    job run: 5 x cpu=1 on=n1
+    job run note.{names.WALLTIME}={minutes}m: 5 x cpu=1 on=n1
     job big phase=Inqueue minres.cpu=8: 8 x cpu=1
     job a phase=Pending minres.cpu=1
     job b phase=Pending minres.cpu=4
@@ -349,22 +356,9 @@ def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
     job large phase=Inqueue minres.cpu=8: 8 x cpu=1
     job small phase=Inqueue minres.cpu=4: 4 x cpu=1
     """
-    config = configured({"admitRunnable": True})
+    config = configured({"after": "never"})
     assert explained(decide(f"{text}job a phase=Pending minres.cpu=3", config)) == []
     assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", config)) == ["a"]
-
-
-@pytest.mark.parametrize(("run_time", "most"), [("", 8), (f" note.{names.RUNNING_ESTIMATE}=5m", 32)])
-def test_jobs_that_did_not_start_do_not_let_others_be_admitted_without_end(run_time: str, most: int) -> None:
-    """Jobs with a run time are admitted longer: they end before a reserved job starts."""
-
-    def text(number: int) -> str:
-        waiting = "\n".join(f"job w{each} phase=Inqueue minres.cpu=4: 4 x cpu=1" for each in range(number))
-        return f"node n1 cpu=8\njob run: 5 x cpu=1 on=n1\n{waiting}\njob a phase=Pending minres.cpu=3{run_time}"
-
-    arguments = {"after": "2h", "admitRunnable": True}
-    assert explained(decide(text(most - 1), configured(arguments))) == []
-    assert explained(decide(text(most), configured(arguments))) == ["a"]
 
 
 def explained(plan: Plan) -> list[str]:

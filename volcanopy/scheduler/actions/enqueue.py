@@ -20,6 +20,7 @@ from volcanopy.api.core import PodGroupAlternative
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.job_queues import Entry, JobQueue
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
@@ -165,7 +166,8 @@ class _Precedence:
         if minimum is None:
             return False
         requested = self._claimed_by(queue) + minimum
-        if self._session.quotas.within_fair_share(queue, queue.allocated + requested):
+        untried = np.maximum(requested.values - self._tried[:, queue.row], requested.values // defaults.TRIED_PART)
+        if self._session.quotas.within_fair_share(queue, queue.allocated + Resources(requested.axis, untried)):
             return True
         if not self._preempts:
             return False
@@ -185,9 +187,15 @@ class _Precedence:
 
     @cached_property
     def _lacking(self) -> Ints:
-        """(R, Q): what admitted jobs lack; where pods can be reclaimed, without those for which that was tried without effect."""
-        actions, cluster = self._session.config.actions, self._session.cluster
-        return outstanding(cluster) if {"reclaim", "gangreclaim"} & set(actions) else lacking(cluster)
+        """(R, Q): what admitted jobs lack."""
+        return lacking(self._session.cluster)
+
+    @cached_property
+    def _tried(self) -> Ints:
+        """(R, Q): the part of it for which pods were to be reclaimed without effect."""
+        if not {"reclaim", "gangreclaim"} & set(self._session.config.actions):
+            return np.zeros_like(self._lacking)
+        return np.maximum(self._lacking - outstanding(self._session.cluster), 0)
 
     @cached_property
     def _idle(self) -> Resources:

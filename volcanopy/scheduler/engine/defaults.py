@@ -41,10 +41,8 @@ RESERVING_QUEUES = 32
 PLANNED_KINDS = 64
 """The most kinds of pods whose start on nodes is computed in a session; beyond, only the work before it counts."""
 
-MINIMA_OF_RUNNABLE_JOBS = 16
-"""Jobs that could run are admitted while the minima of all that wait are below this multiple of the cluster: few fit at once."""
-MINIMA_WITHOUT_RUN_TIME = 4
-"""The same for jobs without a run time: fewer, since they may delay a reserved job."""
+TRIED_PART = 2
+"""A job that could run is admitted while the minima of admitted jobs that could, too, are below this multiple of what is idle."""
 
 # Shares
 

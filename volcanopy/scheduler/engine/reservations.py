@@ -47,8 +47,8 @@ class ReservationArguments(Arguments):
     admit: bool | None = Field(
         None,
         alias="admitRunnable",
-        description="Whether jobs that fit into idle resources are admitted although larger admitted jobs use up overcommit. By "
-        "default those with a known run time are, and others while reserved nodes are lent to them; with reclaim none.",
+        description="Whether jobs that fit into idle resources, without what is reserved and not lent to them, are admitted "
+        "although larger admitted jobs use up overcommit. By default they are, but not with reclaim.",
     )
     basis: Basis = Field(
         "estimate",
@@ -104,8 +104,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
     def _runnable(self) -> RunnableJobs | None:
         """The jobs to admit because they could run; what is backfilled would be reclaimed, where pods can be."""
         admits = not self.cluster.queries.reclaims if self.args.admit is None else self.args.admit
-        unlent = self._unlent if self.args.admit is None else None
-        return RunnableJobs(self.cluster.snapshot, self._enqueued, unlent) if admits else None
+        return RunnableJobs(self.cluster.snapshot, self._enqueued, self._unlent) if admits else None
 
     def _jobs_that_lack_pods(self) -> Rows:
         """Return the admitted jobs that lack pods on nodes and wait for them."""
@@ -166,12 +165,15 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         rows = np.intersect1d(np.array([*chain(*first.values())], dtype=np.intp), self._waiting)
         return frozenset(rows[self._have_waited(rows)].tolist())
 
-    def _unlent(self) -> Ints | None:
-        """(R,): what is reserved and not lent to jobs without a run time; None if nothing is lent to them."""
-        reserved = [each for each in self._reservations() if each.plan and not each.fits]
-        end = self._now + seconds(self.args.assumed)
-        kept = [each.plan.kept.sum(axis=1) for each in reserved if each.plan and each.likely < end]
-        return sum(kept, start=np.zeros(len(self.cluster.axis), np.int64)) if len(kept) < len(reserved) else None
+    def _unlent(self, run_time: float) -> Ints:
+        """(R,): what is reserved and not lent to a job with a run time, 0 if it is not known."""
+        known, likely = (run_time, run_time) if run_time else (math.inf, seconds(self.args.assumed))
+        amounts = np.zeros(len(self.cluster.axis), np.int64)
+        for reserved in self._reservations():
+            unlent = 0 if reserved.plan is None or reserved.fits else self._unlent_part(reserved, known, likely)
+            if reserved.plan is not None and unlent:
+                amounts += (reserved.plan.least if unlent == _LEAST else reserved.plan.kept).sum(axis=1)
+        return amounts
 
     def enqueued(self, job: JobView) -> None:
         """Count an admitted job: what it will use is not idle for those after it."""
@@ -267,15 +269,19 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         if reserved.plan is None and job.row in reserved.behind:
             return 0
         known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
-        if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
-            return 0
-        excluded = _LEAST if math.isfinite(known) else _ALL
-        if not own or job.priority >= reserved.job.priority or not task.preemptable:
+        excluded = self._unlent_part(reserved, known, likely)
+        if not excluded or not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
         key = (job.row, task.preemptable)
         if key not in reserved.preemptable:
             reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
         return 0 if reserved.preemptable[key] else excluded
+
+    def _unlent_part(self, reserved: ReservedJob, known: float, likely: float) -> int:
+        """Return what of a reservation is not lent to a pod with a likely run time, infinite where it is not ``known``."""
+        if self._now + known <= reserved.until or self._now + likely <= reserved.likely:
+            return 0
+        return _LEAST if math.isfinite(known) else _ALL
 
     # The choice of jobs and nodes
 

@@ -4,75 +4,66 @@ Jobs that wait for many nodes can use up the limits of admission. No job would b
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.views import JobView
-from volcanopy.scheduler.model.resources import Ints, Resources
+from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
 class RunnableJobs:
-    """The jobs whose minimum fits into idle resources beside the minima of admitted jobs that no cycle has failed to place.
+    """The jobs whose minimum fits into idle resources that are not reserved, beside the minima of admitted jobs that start there.
 
-    Jobs whose run time is not known could run for ever where larger ones wait. With ``unlent`` they are among these only where
-    reservations are lent to them: it returns the (R,) amounts that are not, or None if none is.
+    Admitted jobs that fit there and did not start when they were tried count together: with a job they request at most a
+    multiple of what is idle. So a few cycles after the last event no more jobs are admitted.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, enqueued: Sequence[JobView], unlent: Callable[[], Ints | None] | None = None
-    ) -> None:
-        """``enqueued`` are the jobs that the session has admitted: it may grow."""
+    def __init__(self, snapshot: Snapshot, enqueued: Sequence[JobView], unlent: Callable[[float], Ints]) -> None:
+        """``enqueued`` are the jobs that the session has admitted: it may grow.
+
+        ``unlent`` returns the (R,) amounts that are reserved and not lent to a job with a run time in seconds, 0 if it is
+        not known.
+        """
         jobs, nodes = snapshot.jobs, snapshot.nodes
         self._run_times = shortest(jobs.walltime, jobs.estimate)
         self._unlent = unlent
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
         admitted = np.flatnonzero(jobs.in_phase("Inqueue") & ~snapshot.blocked)
+        admitted = admitted[(jobs.min_resources.values[:, admitted] <= self._idle[:, None]).all(axis=0)]
         least = jobs.min_resources.values[:, admitted]
-        untried = ~jobs.counts[:, admitted].any(axis=0) | ~jobs.unschedulable[admitted]
-        starting = untried & (least <= self._idle[:, None]).all(axis=0)
-        self._starting: Ints = least[:, starting].sum(axis=1)
-        self._included: dict[tuple[bytes | None, bool], bool] = {}
-        """By minimum, and whether the run time is known: until a job is admitted."""
-        self._total: Ints = snapshot.total
-        self._waiting: Ints = np.minimum(least, snapshot.total[:, None]).sum(axis=1)
+        tried = jobs.counts[:, admitted].any(axis=0) & jobs.unschedulable[admitted]
+        self._starting: Ints = least[:, ~tried].sum(axis=1)
+        self._tried: Ints = least[:, tried].sum(axis=1)
+        self._included: dict[tuple[bytes | None, float], bool] = {}
+        """By minimum and run time: until a job is admitted."""
         self._enqueued, self._counted = enqueued, 0
-
-    @cached_property
-    def _reserved(self) -> Ints | None:
-        return np.zeros_like(self._idle) if self._unlent is None else self._unlent()
 
     def includes(self, job: JobView) -> bool:
         """Return whether a job could run."""
         for admitted in self._enqueued[self._counted :]:
             self._admit(admitted)
         self._counted = len(self._enqueued)
-        key = job.minimum_key, bool(self._run_times[job.row])
+        if job.phase != "Pending" or job.min_resources is None:
+            return False
+        key = job.minimum_key, float(self._run_times[job.row])
         included = self._included.get(key)
         if included is None:
-            if job.phase != "Pending":
-                return False
-            included = self._included[key] = self._fits(job.min_resources, key[1])
-        return included and job.phase == "Pending"
+            included = self._included[key] = self._fits(job.min_resources.values, key[1])
+        return included
 
-    def _fits(self, minimum: Resources | None, known: bool) -> bool:
-        """Return whether a minimum fits, of a job with a known run time or not."""
-        reserved = 0 if known else self._reserved
-        if reserved is None or minimum is None:
+    def _fits(self, least: Ints, run_time: float) -> bool:
+        """Return whether a minimum fits, of a job with a run time."""
+        starting = self._starting + least
+        most = defaults.TRIED_PART * self._idle
+        if not ((starting <= self._idle) & (self._tried + starting <= most))[least > 0].all():
             return False
-        least = minimum.values
-        most = (defaults.MINIMA_OF_RUNNABLE_JOBS if known else defaults.MINIMA_WITHOUT_RUN_TIME) * self._total
-        fits = (self._starting + least <= self._idle - reserved) & (self._waiting + least <= most)
-        return bool(fits[least > 0].all())
+        return bool((starting <= self._idle - self._unlent(run_time))[least > 0].all())
 
     def _admit(self, job: JobView) -> None:
         """Count a job that was admitted."""
         self._included.clear()
-        if job.min_resources is not None:
-            least = job.min_resources.values
-            self._waiting = self._waiting + least
-            if (least <= self._idle).all():
-                self._starting = self._starting + least
+        if job.min_resources is not None and (job.min_resources.values <= self._idle).all():
+            self._starting = self._starting + job.min_resources.values
