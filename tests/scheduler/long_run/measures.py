@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tests.scheduler.long_run import first_fit
 from tests.scheduler.long_run.simulation import COOLDOWN, LongRun
 from tests.scheduler.long_run.workload import Single, Stream
 from volcanopy.scheduler.policy.config import SchedulerConfig
@@ -47,6 +48,10 @@ class Measures:
     """The part that it should have had."""
     utilisation: float
     """Percent of the cluster's cpus that were allocated."""
+    beside_first_fit: float
+    """Points of it above those of a naive first fit that keeps to no shares."""
+    idle: float
+    """Percent of the cycles after which a job that waits would fit on what is free."""
     starts: int
     evictions: int
     repeated: int
@@ -84,14 +89,17 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
     """Run a case; ``cycles`` replaces its number of cycles."""
     run = LongRun(f"{case.nodes}\n{case.queues}", case.config, case.streams, case.singles, seed, checked, case.delay)
     sums: Counter[str] = Counter()
-    total = measured = 0
-    for number in range(cycles or case.cycles):
+    total = measured = idle = 0
+    cycles = cycles or case.cycles
+    for number in range(cycles):
         if number in case.restarts:
             run.restart()
         run.cycle()
         if number >= case.settle:
             measured += 1
             total += sum(run.allocated.values())
+            waiting = (job for job in run.jobs.values() if not job.bound)
+            idle += first_fit.any_fits(waiting, run.free())
             sums.update(_allocated(run, case.expected))
     sharing = sum(sums[name] for name in case.expected)
     weights = sum(case.expected.values())
@@ -104,6 +112,9 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
         shares={name: 100 * sums[name] / max(sharing, 1) for name in case.expected},
         expected={name: 100 * share / weights for name, share in case.expected.items()},
         utilisation=100 * total / (run.capacity * max(measured, 1)),
+        beside_first_fit=100 * total / (run.capacity * max(measured, 1))
+        - first_fit.utilisation(list(run.nodes.values()), case.streams, case.singles, cycles, case.settle, seed),
+        idle=100 * idle / max(measured, 1),
         starts=len(run.waits),
         evictions=len(run.evictions),
         repeated=sum(count > 1 for count in evicted.values()),

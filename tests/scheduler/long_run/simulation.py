@@ -76,7 +76,9 @@ class LongRun:
         for item in (*world(text), *classes):
             self._objects[f"{type(item).__name__} {item.metadata.name}"] = item
         nodes = [item for item in self._objects.values() if isinstance(item, core.Node)]
-        self.capacity = sum(quantity.amount("cpu", node.status.allocatable["cpu"]) for node in nodes)
+        self.nodes = {node.metadata.name: quantity.amount("cpu", node.status.allocatable["cpu"]) for node in nodes}
+        """Milli-cpus of the nodes."""
+        self.capacity = sum(self.nodes.values())
         self._dice = {stream: Random(f"{seed} {stream.queue} {stream.user}") for stream in self.streams}
         self._numbers: Counter[Stream] = Counter()
         self._backlog: Counter[Stream] = Counter()
@@ -117,6 +119,14 @@ class LongRun:
         self._apply(self.plan)
         self._create_pods()
         return self.plan
+
+    def free(self) -> list[int]:
+        """Return the free milli-cpus of each node."""
+        free = dict(self.nodes)
+        for entry in self.jobs.values():
+            for key in entry.bound:
+                free[entry.pods[key].spec.node_name] -= entry.cpu
+        return list(free.values())
 
     def stop_arrivals(self, queue: str) -> None:
         """Stop the arrivals in a queue, and delete its waiting jobs."""
