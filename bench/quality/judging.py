@@ -67,7 +67,7 @@ def _wide(dice: Random) -> Requests:
 
 def _serial(dice: Random) -> Requests:
     while True:
-        yield 1, dice.lognormvariate(math.log(1800.0), 1.6), dice.expovariate(1.0)
+        yield 1, dice.lognormvariate(math.log(1800.0), 1.0), dice.expovariate(1.0)
 
 
 def _generated(name: str, sizes: Callable[[Random], Requests], load: float = LOAD) -> Callable[[int, int], list[Job]]:

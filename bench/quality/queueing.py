@@ -83,7 +83,10 @@ TUNING: Mapping[str, Workload] = {
 TUNING_SEEDS, JUDGING_SEEDS = range(42, 242), range(5000, 5200)
 JUDGING: Mapping[str, Workload] = {
     **{name: TUNING[name] for name in ("lublin-0.9", "lublin-1.1", "ml", *LOGS)},
-    **{name: Workload(generator, 500, 16, _CPUS, "cpu", {}) for name, generator in GENERATORS.items()},
+    **{
+        name: Workload(generator, 2000 if name == "serial" else 500, 16, _CPUS, "cpu", {})
+        for name, generator in GENERATORS.items()
+    },
 }
 """The workloads by which they are judged, with other seeds."""
 WORKLOADS: Mapping[str, Workload] = {**TUNING, **JUDGING}

@@ -56,3 +56,4 @@ def test_the_snapshot_has_the_run_times_of_jobs() -> None:
     assert jobs.walltime[rows].tolist() == [3600, 0, 0]
     assert jobs.estimate[rows].tolist() == [1200, 300, 0]
     assert jobs.learnt[rows].tolist() == [False, True, False]
+    assert jobs.past_run_time[rows].tolist() == [300, 300, 0]

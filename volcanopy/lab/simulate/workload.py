@@ -127,7 +127,7 @@ class Estimates:
             times[names.WALLTIME] = job.walltime
         if self.kind == "users":
             times[names.RUNNING_ESTIMATE] = job.estimate
-        if self.kind == "learnt" and not job.alternatives:
+        if self.kind in {"users", "learnt"} and not job.alternatives:
             key = _key(job)
             known = self._learnt.estimate(key) or (None if job.walltime else self._learnt.of_others(key))
             times[names.LEARNT_ESTIMATE] = known.total_seconds() if known is not None else 0.0
@@ -144,7 +144,7 @@ class Estimates:
 
     def learn(self, job: Job) -> None:
         """Note the run time of a job that has ended."""
-        if self.kind == "learnt":
+        if self.kind in {"users", "learnt"}:
             self._learnt.learn(_key(job), timedelta(seconds=job.ends_after))
 
 

@@ -305,7 +305,7 @@ class State(StateTables):
         columns["priority"][row] = self._job_priority(group)
         run_time = run_times.run_time(group)
         columns["walltime"][row], columns["estimate"][row] = run_time.walltime, run_time.estimate
-        columns["learnt"][row] = run_time.learnt
+        columns["learnt"][row], columns["past_run_time"][row] = run_time.learnt, run_time.past
         columns["pods_rejected"][row] = pod_fields.flag(group.metadata, names.PODS_REJECTED, absent=False)
         least = core.min_resources(group)
         min_resources = pod_fields.countable(least)

@@ -59,6 +59,7 @@ JOB_COLUMNS: dict[str, tuple[Any, Any]] = {
     "walltime": (np.float64, 0.0),
     "estimate": (np.float64, 0.0),
     "learnt": (np.bool_, False),
+    "past_run_time": (np.float64, 0.0),
     "submitter": (np.int32, 0),
     "grouped": (np.bool_, False),
     "has_minima": (np.bool_, False),

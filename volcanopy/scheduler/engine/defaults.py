@@ -21,14 +21,12 @@ WAIT_OF_RUN_TIMES = 8.0
 """How many times its run time a job waits until it is due."""
 WAIT_OF_BACKLOGS = 1.5
 """How many times the backlog a job waits at most until it is due, by default."""
-EARLIER_IF_LARGE = 0.5
-"""The part of that by which a job as large as the cluster is due earlier: nodes become idle before each start of a large job."""
 PRECEDING_PART = 0.001
 """The part of that which a job takes that precedes all others: it hardly delays them."""
 DECLARED_EXCESS = 3.0
-"""How many times the run time users are taken to declare: the mean of the workloads of the simulator, 1 to 5 times."""
-LEARNT_DIVISOR = 2.0
-"""By what learnt run times are divided in the backlog: an order by less exact run times gains less from a later bound."""
+"""How many times the run time users are taken to declare before the earlier runs of their jobs show it."""
+PRIOR_JOBS = 10
+"""The number of jobs with earlier runs that count as much as that."""
 
 # Reservations and admission
 

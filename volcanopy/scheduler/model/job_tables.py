@@ -66,6 +66,8 @@ class JobTable:
     """(J,): how long the job is expected to run, in seconds; 0 if not known."""
     learnt: Mask
     """(J,): whether the estimate was learnt from other jobs."""
+    past_run_time: NDArray[np.float64]
+    """(J,): what was learnt from other jobs in seconds, whatever the user declares; 0 if nothing was."""
     submitter: Index
     """(J,): the number of the job's submitter."""
     grouped: Mask

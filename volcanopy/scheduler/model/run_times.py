@@ -34,6 +34,8 @@ class RunTime:
     """How long it is expected to run."""
     learnt: bool = False
     """Whether the estimate was learnt from other jobs."""
+    past: float = 0.0
+    """What was learnt from other jobs, whatever the user declares."""
 
     def expected(self, elapsed: float = 0.0) -> tuple[float, Basis] | None:
         """Return the expected run time of a job that has run for ``elapsed`` seconds, and its basis; None if unknown."""
@@ -55,7 +57,7 @@ def run_time(group: core.PodGroup) -> RunTime:
     selected = core.selected_alternative(group)
     if selected is not None and selected.running_estimate:
         declared = _seconds(selected.running_estimate)
-    return RunTime(walltime, declared or learnt, learnt=not declared and bool(learnt))
+    return RunTime(walltime, declared or learnt, learnt=not declared and bool(learnt), past=learnt)
 
 
 def _seconds(text: str | None) -> float:

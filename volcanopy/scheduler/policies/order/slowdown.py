@@ -1,7 +1,7 @@
-"""slowdown: each waiting job is due when its slowdown has reached a value, and no later than a bound; the first due comes first.
+"""slowdown: a job is due when it has waited for some times its run time, and at the latest after a bound; the first due first.
 
-The slowdown of a job is the time from its submission to its end divided by its run time, with the run time that the user
-declares, else one that was learnt. So short jobs come early, and the longer a job waits, the longer the jobs that it precedes.
+So short jobs come early, and the longer a job waits, the longer the jobs that it precedes. The bound follows from the work that
+waits: a job waits for a rush to end, and not for all that come after it.
 """
 
 from functools import cached_property
@@ -27,9 +27,9 @@ class SlowdownArguments(Arguments):
     longest: Annotated[str, duration_or("auto")] = Field(
         "auto",
         alias="longestWait",
-        description="The longest time until a waiting job is due, half of it for a job as large as the cluster; 0s for no bound. "
-        "Jobs that run for a thousandth of it precede others. auto is one and a half times the time in which the cluster does "
-        "the work of all waiting jobs, at most 168h; declared run times count a third there, learnt ones half.",
+        description="The longest time until a waiting job is due; 0s for no bound. Jobs that run for a thousandth of it precede "
+        "others. auto is one and a half times the time in which the cluster does the work of all waiting jobs, at most 168h: "
+        "with the run times of earlier runs, or else what is declared, less what users declare too much.",
     )
     assumed: Duration = Field(
         defaults.ASSUMED_RUN_TIME,
@@ -39,10 +39,7 @@ class SlowdownArguments(Arguments):
 
 
 class Slowdown(Plugin[SlowdownArguments], Order):
-    """Order the waiting jobs of a queue by the times at which they are due.
-
-    Without any run times this is the order of their ages: only jobs with a run time are due earlier for their size.
-    """
+    """Order the waiting jobs of a queue by the times at which they are due: without any run times by their ages."""
 
     name: ClassVar[str] = "slowdown"
     arguments: ClassVar[type[Arguments]] = SlowdownArguments
@@ -63,12 +60,16 @@ class Slowdown(Plugin[SlowdownArguments], Order):
         """Return the seconds that the cluster needs for the work of all waiting jobs: the longest of its resources."""
         snapshot, rows = self.cluster.snapshot, self.cluster.job_rows()
         jobs = snapshot.jobs
-        rows = rows[(jobs.in_phase("Pending") | (jobs.counts[Status.PENDING] > 0))[rows] & ~snapshot.too_large[rows]]
-        divisor = np.where(
-            jobs.learnt[rows], defaults.LEARNT_DIVISOR, np.where(self._known(rows) > 0, defaults.DECLARED_EXCESS, 1.0)
-        )
-        work = self._parts(rows) @ (self._run_times(rows) / divisor)
-        return float(work.max(initial=0.0))
+        waits = (jobs.in_phase("Pending") | (jobs.counts[Status.PENDING] > 0)) & ~snapshot.too_large
+        rows = rows[(waits | (jobs.past_run_time > 0))[rows]]
+        parts, declared, past = self._parts(rows), self._declared(rows), jobs.past_run_time[rows]
+        both = (declared > 0) & (past > 0)
+        size, number = parts[:, both].max(axis=0, initial=0.0), np.count_nonzero(both) + defaults.PRIOR_JOBS
+        excess = defaults.DECLARED_EXCESS
+        if (work := float(size @ past[both])) > 0:
+            excess += (float(size @ declared[both]) / work - excess) * (1 - defaults.PRIOR_JOBS / number)
+        real = np.where(past > 0, past, np.where(declared > 0, declared / max(excess, 1.0), self._assumed))
+        return float((parts @ np.where(waits[rows], real, 0.0)).max(initial=0.0))
 
     def _parts(self, jobs: Rows) -> Floats:
         """(R, M): the part of each resource of the cluster that each job requests."""
@@ -76,25 +77,18 @@ class Slowdown(Plugin[SlowdownArguments], Order):
         requested = np.maximum(table.min_resources.values[:, jobs], table.pending.values[:, jobs])
         return np.divide(requested, total, out=np.zeros(requested.shape), where=total > 0)
 
-    def _known(self, jobs: Rows) -> Floats:
-        """(M,): the run time of each job in seconds, 0 if it is not known."""
+    def _declared(self, jobs: Rows) -> Floats:
+        """(M,): the run time that is declared of each job in seconds, 0 if none is."""
         table = self.cluster.snapshot.jobs
-        return shortest(table.walltime[jobs], table.estimate[jobs])
-
-    def _run_times(self, jobs: Rows) -> Floats:
-        """(M,): the run time of each job in seconds."""
-        table = self.cluster.snapshot.jobs
-        times = expected_or(self._assumed, table.walltime[jobs], table.estimate[jobs])
-        return np.maximum(times, defaults.LEAST_RUN_TIME)
+        return shortest(table.walltime[jobs], np.where(table.learnt[jobs], 0.0, table.estimate[jobs]))
 
     def jobs(self, jobs: Rows) -> Floats:
         """The first due first; what takes little of the longest wait is due as if it had waited as long."""
-        created, run_time = self.cluster.snapshot.jobs.created[jobs], self._run_times(jobs)
+        table = self.cluster.snapshot.jobs
+        created, times = table.created[jobs], expected_or(self._assumed, table.walltime[jobs], table.estimate[jobs])
         since = np.where(created > 0, np.minimum(created, self._now), self._now)
-        size = np.minimum(self._parts(jobs).max(axis=0, initial=0.0), 1.0) * (self._known(jobs) > 0)
-        due: Floats = since + np.minimum(
-            defaults.WAIT_OF_RUN_TIMES * run_time, self._longest * (1 - defaults.EARLIER_IF_LARGE * size)
-        )
+        times = np.maximum(times, defaults.LEAST_RUN_TIME)
+        due: Floats = since + np.minimum(defaults.WAIT_OF_RUN_TIMES * times, self._longest)
         if self._longest < np.inf:
-            due = np.minimum(due, self._now - self._longest + run_time / defaults.PRECEDING_PART)
+            due = np.minimum(due, self._now - self._longest + times / defaults.PRECEDING_PART)
         return due
