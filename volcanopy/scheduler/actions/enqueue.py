@@ -161,12 +161,15 @@ class _Precedence:
         return known
 
     def _is_covered(self, job: JobView, vote: Vote) -> bool:
-        """Return whether the share of the queue, or what could be preempted, covers the job and those admitted before."""
+        """Return whether the share of the queue, or what could be preempted, covers the job and those admitted before.
+
+        Those for which nothing could be reclaimed keep no others out, but with them they request a multiple of it at most.
+        """
         queue, minimum = job.queue, job.min_resources
         if minimum is None:
             return False
         requested = self._claimed_by(queue) + minimum
-        untried = np.maximum(requested.values - self._tried[:, queue.row], requested.values // defaults.TRIED_PART)
+        untried = np.maximum(requested.values - self._tried[:, queue.row], requested.values // defaults.TRIED_MULTIPLE)
         if self._session.quotas.within_fair_share(queue, queue.allocated + Resources(requested.axis, untried)):
             return True
         if not self._preempts:

@@ -39,7 +39,7 @@ RESERVING_QUEUES = 32
 PLANNED_KINDS = 64
 """The most kinds of pods whose start on nodes is computed in a session; beyond, only the work before it counts."""
 
-TRIED_PART = 2
+TRIED_MULTIPLE = 2
 """A job that could run is admitted while the minima of admitted jobs that could, too, are below this multiple of what is idle."""
 
 # Shares

@@ -10,19 +10,15 @@ of its siblings by its own key only, and that of its ancestors' siblings by thei
 
 import bisect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 
-
-@runtime_checkable
-class OrderTree(Protocol):
-    """A policy that orders queues by a tree of its own."""
-
-    def order_tree(self) -> tuple[int, Sequence[Sequence[int]]]:
-        """Return how often the whole order changed, and for each queue the parts of the tree from the top down to it."""
-        ...
+OrderTree = Callable[[], tuple[int, Sequence[Sequence[int]]]]
+"""``order_tree`` of a policy that orders queues by a tree of its own: how often the whole order changed, and for each queue the
+parts of the tree from the top down to it.
+"""
 
 
 class _TreeNode:
@@ -50,8 +46,9 @@ class QueueOrder:
 
     def __init__(self, session: Session, rows: Iterable[int], key: Callable[[QueueView], Any]) -> None:
         self._queue, self._key = session.cluster.queue, key
-        self._tree = next((plugin for plugin in session.plugins if isinstance(plugin, OrderTree)), None)
-        self._version, paths = (0, None) if self._tree is None else self._tree.order_tree()
+        trees = (getattr(plugin, "order_tree", None) for plugin in session.plugins)  # a Protocol takes much longer
+        self._tree: OrderTree | None = next(filter(None, trees), None)
+        self._version, paths = (0, None) if self._tree is None else self._tree()
         lines = session.snapshot.queues.line_lists
         self._root = _TreeNode(None)
         self._parts: dict[int, _TreeNode] = {}
@@ -82,7 +79,7 @@ class QueueOrder:
 
     def first(self) -> QueueView:
         """Return the first queue; :meth:`settle` must follow."""
-        if self._tree is not None and self._version != (version := self._tree.order_tree()[0]):
+        if self._tree is not None and self._version != (version := self._tree()[0]):
             self._version = version
             self._sort()
         return self._queue(self._root.first().row)

@@ -57,7 +57,7 @@ class RunnableJobs:
     def _fits(self, least: Ints, run_time: float) -> bool:
         """Return whether a minimum fits, of a job with a run time."""
         starting = self._starting + least
-        most = defaults.TRIED_PART * self._idle
+        most = defaults.TRIED_MULTIPLE * self._idle
         if not ((starting <= self._idle) & (self._tried + starting <= most))[least > 0].all():
             return False
         return bool((starting <= self._idle - self._unlent(run_time))[least > 0].all())
