@@ -138,15 +138,15 @@ class _Schedule:
             ends[end] = ends[end] + used if end in ends else used
         profile, started = _Profile(self.free, now, ends), list[_Sized]()
         for job in self._by_queue(waiting) if self.weights else waiting:
-            found = profile.start(job, only_now=reservations <= 0)
-            if found is None:
+            placement = profile.start(job, only_now=reservations <= 0)
+            if placement is None:
                 continue
-            profile.reserve(*found, max(job.estimate, 1.0))
-            if found[0] > now:
+            profile.reserve(*placement, max(job.estimate, 1.0))
+            if placement[0] > now:
                 reservations -= 1
                 continue
-            self.free = self.free - found[1]
-            self.running[job.job.name] = (job, now, found[1])
+            self.free = self.free - placement[1]
+            self.running[job.job.name] = (job, now, placement[1])
             started.append(job)
         return started
 

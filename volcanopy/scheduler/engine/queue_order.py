@@ -48,7 +48,10 @@ class QueueOrder:
         self._queue, self._key = session.cluster.queue, key
         trees = (getattr(plugin, "order_tree", None) for plugin in session.plugins)  # a Protocol takes much longer
         self._tree: OrderTree | None = next(filter(None, trees), None)
-        self._version, paths = (0, None) if self._tree is None else self._tree()
+        self._version: int = 0
+        paths: Sequence[Sequence[int]] | None = None
+        if self._tree is not None:
+            self._version, paths = self._tree()
         lines = session.snapshot.queues.line_lists
         self._root = _TreeNode(None)
         self._parts: dict[int, _TreeNode] = {}
