@@ -29,7 +29,7 @@ class SlowdownArguments(Arguments):
         alias="longestWait",
         description="The longest time until a waiting job is due; 0s for no bound. Jobs that run for a thousandth of it precede "
         "others. auto is one and a half times the time in which the cluster does the work of all waiting jobs, at most 168h: "
-        "with the run times of earlier runs, or else with what is declared, divided by how many times that users declare.",
+        "with the run times of earlier runs, or else the declared ones divided by the measured excess.",
     )
     assumed: Duration = Field(
         defaults.ASSUMED_RUN_TIME,
