@@ -33,7 +33,7 @@ _LINES = 20
 
 
 @dataclass
-class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
+class ExecutorSettings(ExecutorSettingsBase):
     """Options of Snakemake: ``--volcanopy-image`` and so on."""
 
     image: str = field(

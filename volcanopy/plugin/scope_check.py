@@ -124,7 +124,7 @@ class FieldChange(NamedTuple):
     is_placement: bool
 
     def text(self, session: Session) -> str:
-        """Return the change in words."""
+        """Return the change as text."""
         verb = "placing {} on {}" if self.is_placement else "evicting {} from {}"
         return verb.format(self.task.key, session.snapshot.nodes.names[self.node])
 

@@ -41,12 +41,12 @@ _PREFIXES = {
 """By kind, how further keys begin."""
 
 
-def unknown_key(kind: str, words: Iterable[str]) -> str:
+def unknown_key(kind: str, tokens: Iterable[str]) -> str:
     """Return a sentence about the first key or flag that a kind of line does not have; empty if it has all."""
     if kind not in _KEYS:
         return ""
     keys, prefixes = _KEYS[kind].split(), tuple(_PREFIXES.get(kind, "").split())
-    for word in words:
+    for word in tokens:
         # a key with a slash is a label or a resource
         if word not in keys and not (prefixes and word.startswith(prefixes)) and "/" not in word:
             return f"{kind!r} has no key {word!r}{suggestion(word, [*keys, *prefixes])}"

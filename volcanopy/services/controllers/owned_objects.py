@@ -30,7 +30,7 @@ class WriteSlots(asyncio.Semaphore):
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
-        self.for_one_object = max(limit // 4, 1)
+        self.most_of_an_object = max(limit // 4, 1)
 
 
 class NameTakenError(Exception):
@@ -126,7 +126,7 @@ async def all_of(
                     written()
 
     # The slots are granted in the order of requests, so work on one object does not wait for all the work on another.
-    await asyncio.gather(*(apply() for _ in range(slots.for_one_object)))
+    await asyncio.gather(*(apply() for _ in range(slots.most_of_an_object)))
     return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
 
 
