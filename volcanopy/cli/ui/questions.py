@@ -4,7 +4,7 @@ The scheduler itself answers, on a copy of the cluster: once as it is, and once 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +20,11 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.confirmed import ClusterState
 from volcanopy.client.jobs.status import estimated_start
 from volcanopy.scheduler.model.plan import Bind, Evict
-from volcanopy.whatif.answer import Answer, answer
+from volcanopy.whatif.answer import Answer, JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import WORKLOADS, ManifestError, group_of, key_of, with_namespace
 from volcanopy.whatif.load import Loaded
+from volcanopy.whatif.starts import Start
 
 SECONDS = 10.0
 """Time for an answer."""
@@ -100,7 +101,7 @@ def _items(document: Any) -> list[Any]:
 def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
     """Return what changes for which job, and where pods are placed with the changes. Raises QuestionError.
 
-    It may take twice ``SECONDS``; it runs in a thread of its own.
+    It may take four times ``SECONDS``; it runs in a thread of its own.
     """
     cluster = state.cluster
     try:
@@ -110,7 +111,7 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
             _change(cluster, question)
             loaded = Loaded(cluster, new=_workloads(question))
             whatif.submitted(loaded, now)
-            after = _answer(state, loaded, now)
+            after = _answer(state, loaded, now, before)
             evictions = _evictions(after, cluster)
     except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
         raise QuestionError(str(error)) from None
@@ -127,9 +128,17 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
     }
 
 
-def _answer(state: ClusterState, loaded: Loaded, now: datetime) -> Answer:
+def _answer(state: ClusterState, loaded: Loaded, now: datetime, before: Answer | None = None) -> Answer:
+    """Return the answer for all jobs; those that start later than ``before`` with the jobs that they wait for, and an estimate."""
     engine = whatif_engine.engine(loaded, state.config, now, state.registry)
-    return answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
+    result = answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
+    starts = {job.target.group: job.start for job in before.jobs} if before is not None else {}
+    later = {job.target.group for job in result.jobs if job.start is Start.AFTER != starts.get(job.target.group)}
+    if before is None or not later:
+        return result
+    details = answer(engine, whatif_engine.limits(engine, SECONDS, jobs=frozenset(later), estimates=True))
+    jobs = {job.target.group: job for job in details.jobs if job.target.group in later}
+    return replace(result, jobs=tuple(jobs.get(job.target.group, job) for job in result.jobs))
 
 
 def _change(cluster: Cluster, question: WhatIfQuestion) -> None:
@@ -183,17 +192,21 @@ def _differences(before: Answer, after: Answer, now: datetime) -> list[Json]:
         entry: Json = {
             "job": f"{job.target.namespace}/{job.target.name}",
             "queue": job.queue,
-            "before": old.start.value if old is not None else "new",
-            "after": job.start.value,
+            "before": _start(old) if old is not None else "new",
+            "after": _start(job),
             "nodes": list(job.nodes),
             "evictions": list(job.evictions),
             "message": job.message,
-            "blockedBy": list(job.after),
             "estimate": estimated_start(job.estimate, now) if job.estimate is not None else "",
         }
-        entry["changed"] = entry["before"] != entry["after"]
+        entry["changed"] = old is None or old.start is not job.start
         result.append(entry)
     return sorted(result, key=lambda entry: (not entry["changed"], entry["job"]))
+
+
+def _start(job: JobAnswer) -> str:
+    """Return when a job starts, with the jobs that it waits for."""
+    return f"{job.start.value} {', '.join(job.after) or 'other jobs'}" if job.start is Start.AFTER else job.start.value
 
 
 def _placements(result: Answer) -> dict[str, list[Json]]:

@@ -147,6 +147,5 @@ function shown(result, nodes) {
 
 function details(job) {
   if (job.after === "starts now") return [`on ${job.nodes.join(", ")}`, job.evictions.length ? `, evicts ${job.evictions.join(", ")}` : ""];
-  const after = job.blockedBy.map((key, place) => [place ? ", " : ", after ", jobLink(key), " ends"]);
-  return [job.message, job.blockedBy.length ? after : null, job.estimate ? `: ${job.estimate}` : null];
+  return [job.message, job.estimate ? `: ${job.estimate}` : null];
 }
