@@ -169,13 +169,14 @@ class _Precedence:
         if minimum is None:
             return False
         requested = self._claimed_by(queue) + minimum
-        untried = np.maximum(requested.values - self._tried[:, queue.row], requested.values // defaults.TRIED_MULTIPLE)
-        if self._session.quotas.within_fair_share(queue, queue.allocated + Resources(requested.axis, untried)):
+        least = requested.values // defaults.TRIED_MULTIPLE
+        untried = Resources(requested.axis, np.maximum(requested.values - self._tried[:, queue.row], least))
+        if self._session.quotas.within_fair_share(queue, queue.allocated + untried):
             return True
         if not self._preempts:
             return False
         lower = self._lower_priority_allocated(job)
-        return requested.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
+        return untried.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
 
     def _claimed_by(self, queue: QueueView) -> Resources:
         """Return what the jobs claim that were admitted to a queue, in this session or before."""
