@@ -183,7 +183,8 @@ for thread in threading.enumerate():
     if thread.name == "volcanopy-executor":
         thread.join(timeout=60)
 """
-    ended = subprocess.run([sys.executable, "-X", "dev", "-c", program], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", program]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
 
 

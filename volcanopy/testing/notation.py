@@ -317,7 +317,8 @@ def _job(line: _Line) -> Iterator[Object]:
     pods: list[core.Pod] = []
     minimums: dict[str, int] = {}
     for part in parts:
-        count, _, tokens = part.partition(" x ") if " x " in part else ("1", "", part)
+        count, times, tokens = f"{part} ".partition(" x ")
+        count, tokens = (count, tokens) if times else ("1", part)
         tasks = _Line(
             "tasks", line.name, created=line.created, values={k: v for k, v in line.values.items() if k == "namespace"}
         )

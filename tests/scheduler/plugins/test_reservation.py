@@ -530,7 +530,8 @@ def test_backfilled_pods_do_not_delay_the_job(
         for line in lines
     ]
     again = explanation(decide("\n".join(after), configured()), "big").numbers
-    if expected is not None:
+    declared = all(runtime for number, (_, runtime) in enumerate(coming) if f"c{number}-0" in places)
+    if expected is not None and declared:  # by the assumed run time others are placed, too
         assert again["expected"] == expected
 
 

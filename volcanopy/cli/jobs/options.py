@@ -42,6 +42,9 @@ RunOptions = Annotated[
             help="Job array: a pod for each index (VC_ARRAY_INDEX), N at a time, each restarted alone if it fails.",
         ),
         "here": typer.Option("--here", help="Run on a process node, in this directory and with this environment."),
+        "directory": typer.Option(
+            metavar="PATH", help="Directory in which the command runs; with --here by default this one."
+        ),
         "cpu": typer.Option(metavar="QUANTITY", help="CPU request and limit of a pod."),
         "memory": typer.Option(metavar="QUANTITY", help="Memory request and limit of a pod."),
         "cpu_limit": typer.Option(metavar="QUANTITY", help="CPU limit if not the request; 0: none."),
@@ -59,6 +62,9 @@ RunOptions = Annotated[
         "plugin": typer.Option(metavar="NAME[=ARGS]", help="Job plugin, such as svc. Repeatable."),
         "restart": typer.Option(
             help="Restart policy of containers. Default: Never; OnFailure with --array.", show_default=False
+        ),
+        "grace_seconds": typer.Option(
+            min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL; by default 30."
         ),
         "max_retry": typer.Option(min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."),
         "ttl": typer.Option(metavar="DURATION", help="Time until a finished job is deleted, such as 1h."),
