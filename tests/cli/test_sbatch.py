@@ -32,7 +32,7 @@ def script(tmp_path: Path, *lines: str) -> Path:
         (["-N 1 --ntasks-per-node=4", "--gres=gpu:a100:4"], {"replicas": 1, "cpu": "4", "gpus": 4}),
         (["--ntasks=4", "--gpus-per-task=2", "--mem-per-gpu=1G"], {"gpus": 8, "memory": "8Gi"}),
         (["--mem-per-cpu=1G", "-n 2", "-c 3"], {"cpu": "6", "memory": "6Gi"}),
-        (["--signal=B:USR1@120"], {"grace_seconds": 120}),
+        (["--signal=B:USR1@120"], {"grace_period": "120s"}),
         (["--container-image=python:3.12"], {"image": "python:3.12"}),
         (["--mem-per-cpu=500", "-c4"], {"memory": "2000Mi"}),
         (["-t 90"], {"deadline": "5400s"}),

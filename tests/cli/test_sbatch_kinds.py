@@ -171,7 +171,7 @@ def job(tmp_path: Path, text: str) -> Script:
         ),
         (
             SIGNAL,
-            {"grace_seconds": 120, "max_retry": 3},
+            {"grace_period": "120s", "max_retry": 3},
             [
                 "SIGTERM of the pod is sent on as USR1; it is killed 120 s later",
                 "--max-retry 3",

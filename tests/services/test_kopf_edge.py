@@ -195,7 +195,7 @@ async def test_both_edges_deliver_the_same_sequence(cluster: Cluster) -> None:
     await cluster.submit("before")
     running = [asyncio.create_task(record.users.run()) for record in records]
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             for record in records:
                 await record.users.listed()
             client, namespace = cluster.client, cluster.namespace

@@ -63,8 +63,8 @@ RunOptions = Annotated[
         "restart": typer.Option(
             help="Restart policy of containers. Default: Never; OnFailure with --array.", show_default=False
         ),
-        "grace_seconds": typer.Option(
-            min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL; by default 30."
+        "grace_period": typer.Option(
+            metavar="DURATION", help="Time between SIGTERM and SIGKILL, such as 2m; by default 30s."
         ),
         "max_retry": typer.Option(min=0, max=INT32, metavar="N", help="Number of restarts that fail the job."),
         "ttl": typer.Option(metavar="DURATION", help="Time until a finished job is deleted, such as 1h."),

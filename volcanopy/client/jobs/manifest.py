@@ -48,8 +48,8 @@ def manifest(options: JobOptions) -> Json:
         container["resources"] = resources
     restart = options.restart or (RestartOption.OnFailure if array else RestartOption.Never)
     pod: Json = {"restartPolicy": restart.value, "containers": [container]}
-    if options.grace_seconds is not None:
-        pod["terminationGracePeriodSeconds"] = options.grace_seconds
+    if options.grace_period is not None:
+        pod["terminationGracePeriodSeconds"] = _whole_seconds("--grace-period", options.grace_period, 0)
     if options.here:
         program.run_here(container, pod, options.directory)
     elif options.directory:

@@ -38,7 +38,7 @@ class JobOptions:
     max_retry: int | None = None
     ttl: str | None = None
     deadline: str | None = None
-    grace_seconds: int | None = None
+    grace_period: str | None = None
     estimate: str = ""
     follow: bool = False
     interactive: bool = False

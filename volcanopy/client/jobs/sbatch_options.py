@@ -348,7 +348,7 @@ def _signal(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
     match = _signal_parts(value)
     seconds = int(match["seconds"] or 60)
     text = f"SIGTERM of the pod is sent on as {match['signal']}; it is killed {seconds} s later"
-    return replace(job, grace_seconds=seconds), text
+    return replace(job, grace_period=f"{seconds}s"), text
 
 
 def _signal_parts(value: str) -> re.Match[str]:
