@@ -36,19 +36,6 @@ def test_later_versions_of_kopf_are_accepted(version: str) -> None:
     kopf_edge.check_version(version)
 
 
-def test_other_clients_are_not_imported_with_kopf() -> None:
-    code = """
-import sys
-from volcanopy.services.controllers.kopf_edge import without
-with without("kubernetes", "pykube"):
-    from volcanopy.services.controllers import kopf_operator
-assert "kopf" in sys.modules
-assert not {"kubernetes", "pykube", "requests"} & sys.modules.keys()
-import kubernetes
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_kopf_is_imported_by_nobody_who_does_not_run_the_controllers() -> None:
     code = "import sys, volcanopy.services.controllers.controller_service, volcanopy.cli.main; sys.exit('kopf' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

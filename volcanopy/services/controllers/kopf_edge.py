@@ -4,16 +4,15 @@
 2. It reports that to the main event loop before it cleans up, because kopf's other tasks may ignore their cancellation.
 3. It cleans up for at most a second, and waits for no thread of kopf.
 
-kopf posts nothing and writes nothing here: handlers only pass events on. It takes 0.1 s of processor time to import, so only
+kopf posts nothing and writes nothing here: handlers only pass events on. It takes 0.4 s of processor time to import, so only
 the thread of the running controller does.
 """
 
 import asyncio
 import contextlib
 import importlib.metadata
-import sys
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,23 +48,6 @@ def check_version(version: str) -> None:
         raise ThirdPartyError(f"kopf {version} is too old: its watches end in silence; install kopf>={floor},<2")
 
 
-@contextlib.contextmanager
-def without(*packages: str) -> Iterator[None]:
-    """Let imports of these packages fail.
-
-    kopf imports other clients, if they are installed, to accept their objects, which no handler here has: that takes 0.1 s of
-    processor time and 13 MiB for `kubernetes`, and as much again for `pykube`.
-    """
-    imported = {name: sys.modules[name] for name in packages if name in sys.modules}
-    sys.modules.update(dict.fromkeys(packages))  # type: ignore[arg-type]  # None is what the import system reads
-    try:
-        yield
-    finally:
-        for name in packages:
-            del sys.modules[name]
-        sys.modules.update(imported)
-
-
 async def follow(connection: Connection, kinds: Sequence[Kind[Json]], receive: Receive) -> None:
     """List and watch kinds with kopf until it fails. Raises EdgeError, whose cause is kopf's error."""
     loop = asyncio.get_running_loop()
@@ -74,8 +56,8 @@ async def follow(connection: Connection, kinds: Sequence[Kind[Json]], receive: R
         loop.call_soon_threadsafe(receive, kind, event, manifest)
 
     async def spawn() -> Collection[asyncio.Task[Any]]:
-        with without("kubernetes", "pykube"):
-            from volcanopy.services.controllers.kopf_operator import spawn_tasks  # noqa: PLC0415 - see above
+        from volcanopy.services.controllers.kopf_operator import spawn_tasks  # noqa: PLC0415 - see above
+
         return await spawn_tasks(connection, session.open, kinds, deliver)
 
     session = KopfSession(connection)

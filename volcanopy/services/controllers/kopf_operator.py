@@ -1,6 +1,6 @@
 """The operator that kopf runs for the controllers: one handler for each kind, which passes events on.
 
-Importing this module imports kopf, which takes 0.1 s of processor time.
+Importing this module imports kopf, which takes 0.4 s of processor time.
 """
 
 import asyncio
