@@ -4,8 +4,6 @@ Each flow run of a work pool is a BatchJob of one pod, which runs Prefect's engi
 machine, with the directory and environment of the worker.
 """
 
-import re
-import secrets
 import shlex
 import sys
 from typing import Any
@@ -16,6 +14,7 @@ from prefect.exceptions import InfrastructureNotFound
 from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker, BaseWorkerResult
 from pydantic import Field
 
+from volcanopy.client.jobs.job_names import new_name
 from volcanopy.client.sdk.async_job import AsyncJob
 from volcanopy.client.sdk.connected import JobError
 
@@ -85,10 +84,9 @@ def _job(configuration: VolcanopyJobConfiguration) -> AsyncJob:
     command = shlex.split(configuration.command)
     if not image and command[0] == "prefect":
         command = [sys.executable, "-m", *command]
-    label = re.sub("[^a-z0-9]+", "-", (configuration.name or "flow-run").lower()).strip("-")[:40]
     return AsyncJob(
         command,
-        name=f"{label}-{secrets.token_hex(4)}",
+        name=new_name(configuration.name or "", "flow-run"),
         image=image,
         here=not image,
         cpu=configuration.cpu,

@@ -5,8 +5,6 @@ the resources ``mem_mb``, ``gpu``, ``runtime`` (minutes) and ``queue`` of a rule
 """
 
 import asyncio
-import re
-import secrets
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase, SharedFSUsage
 
 from volcanopy.client.functions.storage import Storage, mount
+from volcanopy.client.jobs.job_names import new_name
 from volcanopy.client.jobs.program import literal
 from volcanopy.client.jobs.status import FINISHED
 from volcanopy.client.sdk.async_job import AsyncJob
@@ -67,10 +66,9 @@ class Executor(RemoteExecutor):
 
     def _job(self, job: JobExecutorInterface) -> Job:
         settings, resources = self.workflow.executor_settings, job.resources
-        label = re.sub("[^a-z0-9]+", "-", job.name.lower()).strip("-")[:40]
         submission = Job(
             ["sh", "-c", literal(self.format_job_exec(job))],
-            name=f"snakemake-{label}-{secrets.token_hex(4)}",
+            name=new_name(f"snakemake-{job.name}", "snakemake"),
             image=settings.image,
             here=not settings.image,
             cpu=max(1, job.threads),

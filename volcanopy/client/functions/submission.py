@@ -1,8 +1,6 @@
 """A submission of functions: the files in the store, and the BatchJob whose pods read them."""
 
 import json
-import re
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ import cloudpickle
 from volcanopy.api import names
 from volcanopy.client.functions import pod_program
 from volcanopy.client.functions.storage import Storage, mount
+from volcanopy.client.jobs.job_names import new_name
 from volcanopy.client.jobs.manifest import manifest
 from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.client.jobs.program import Array, literal
@@ -20,14 +19,12 @@ from volcanopy.kube.client.kinds import Json
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of a function, by position and by name."""
-_LONGEST_NAME = 40
 
 
 def job_name(function: Callable[..., Any]) -> str:
     """Return a new name of a job that runs a function."""
     name = getattr(function, "__name__", type(function).__name__)
-    readable = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    return f"{readable or 'function'}-{secrets.token_hex(4)}"
+    return new_name(name, "function")
 
 
 def store_calls(storage: Storage, job: str, executor: str, function: Callable[..., Any], calls: Sequence[Call]) -> None:

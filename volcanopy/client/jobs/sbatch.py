@@ -5,13 +5,14 @@ The options and their forms are those of sbatch(1).
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from volcanopy.api import names
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs import program
+from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
 from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, SlurmRequest, applied, signal_command
 
@@ -75,16 +76,16 @@ def read_script(path: Path, arguments: list[str], identifier: int, given: Sequen
     Slurm's programs. The script finds Slurm's variables.
     """
     text = program.text_of(path)
-    directives = [*_directives(path, text), *_parsed(_COMMAND_LINE, given)]
+    directives = [*_directives(path, text), *_tokens(_COMMAND_LINE, list(given))]
     last = {directive.name: directive for directive in directives}
     launches = any(_LAUNCHER.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
     request = SlurmRequest({name: directive.value for name, directive in last.items()}, launches)
     options, results = applied(
-        JobOptions(name=_name(path.name.partition(".")[0] or path.name)),
+        JobOptions(name=name_part(path.name.partition(".")[0] or path.name, "job")),
         request,
         {name: directive.place for name, directive in last.items()},
     )
-    options = replace(options, name=f"{options.name[:50].strip('-')}-{identifier}")
+    options = replace(options, name=f"{options.name}-{identifier}")
     variables = _variables(options, request, identifier)
     command = program.script(text, arguments, variables, signal_command(request.values.get("signal", "")))
     return Script(
@@ -108,10 +109,6 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(arguments[: len(arguments) - len(rest)]), rest
 
 
-def _name(text: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-") or "job"
-
-
 def _directives(path: Path, text: str) -> Iterator[Directive]:
     """Yield the options of the lines before the first command."""
     for number, line in _header(text):
@@ -121,7 +118,7 @@ def _directives(path: Path, text: str) -> Iterator[Directive]:
             arguments = shlex.split(line.removeprefix("#SBATCH"), comments=True)
         except ValueError as error:
             raise CommandError(f"{path}:{number}: {error}", 2) from None
-        yield from _parsed(f"{path}:{number}", arguments)
+        yield from _tokens(f"{path}:{number}", arguments)
 
 
 def _header(text: str) -> Iterator[tuple[int, str]]:
@@ -130,10 +127,6 @@ def _header(text: str) -> Iterator[tuple[int, str]]:
         if line.strip() and not line.startswith("#"):
             return
         yield number, line
-
-
-def _parsed(place: str, arguments: Iterable[str]) -> Iterator[Directive]:
-    return _tokens(place, list(arguments))
 
 
 def _tokens(place: str, rest: list[str], *, until_script: bool = False) -> Iterator[Directive]:
@@ -167,9 +160,9 @@ def _variables(options: JobOptions, request: SlurmRequest, identifier: int) -> s
         "nodes": request.nodes,
         "tasks_of_node": request.tasks_of_node,
         "cpus": options.cpu,
-        "rank": "VC_TASK_INDEX" if options.replicas > 1 else "0",
+        "rank": "$VC_TASK_INDEX" if options.replicas > 1 else "0",
     }
-    text = _VARIABLES.format(**values).replace("SLURM_PROCID=VC", "SLURM_PROCID=$VC")
+    text = _VARIABLES.format(**values)
     if "cpus-per-task" in request.values:
         text += f"export SLURM_CPUS_PER_TASK={request.cpus_of_task}\n"
     if indexes := request.indexes:

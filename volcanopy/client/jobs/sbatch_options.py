@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
 
 SHORT = {
@@ -216,7 +217,7 @@ def _applied(job: JobOptions, name: str, request: SlurmRequest) -> Applied:
 
 
 def _job_name(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
-    name = re.sub("[^a-z0-9]+", "-", value.lower()).strip("-")
+    name = name_part(value, "")
     if not name:
         raise CommandError(f"{value!r} has no letter or digit")
     return replace(job, name=name), f"--name {name}-NUMBER"
