@@ -5,7 +5,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -21,8 +20,8 @@ time.tzset()
 LIMIT = 20.0
 """Seconds: a test that takes longer needs the marker `slow`, with the reason."""
 
-# How long an example takes depends on how busy the machine is. The examples are the same in every run, and half of those that
-# a test has; all of them, and others, are tried with --hypothesis-profile=explore.
+# How long an example takes depends on how busy the machine is. The examples are the same in every run; others are tried with
+# --hypothesis-profile=explore.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("repeatable")
@@ -61,15 +60,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             slow.add(unit(item.nodeid))
             item.user_properties.append(("slow", marker.args[0]))
     items.sort(key=lambda item: unit(item.nodeid) not in slow)
-    if settings().derandomize:
-        _halve_examples({function for item in items if (function := getattr(item, "function", None)) is not None})
-
-
-def _halve_examples(functions: Collection[Any]) -> None:
-    """Halve the examples of property tests; a state machine has the settings of its class."""
-    for function in functions:
-        if (stated := getattr(function, "_hypothesis_internal_use_settings", None)) is not None:
-            function._hypothesis_internal_use_settings = settings(stated, max_examples=-(-stated.max_examples // 2))
 
 
 def pytest_collection_finish() -> None:
