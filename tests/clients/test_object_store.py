@@ -4,19 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.cli.run_commands import local_cluster
-from tests.clients.interpreters import interpreter
+from tests.clients.interpreters import interpreter, marks
 
 PYTHON = interpreter("CLIENTS_PYTHON", "moto")
-pytestmark = [
-    pytest.mark.skipif(
-        not PYTHON, reason="needs CLIENTS_PYTHON, a Python with moto, s3fs and volcanopy: `make workflow-clients`"
-    ),
-    pytest.mark.slow("each call starts Python and a client of S3"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = marks(PYTHON, "moto, s3fs", "each call starts Python and a client of S3")
 PROGRAM = """
 import os
 import fsspec

@@ -9,20 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.cli.run_commands import local_cluster
-from tests.clients.interpreters import interpreter
+from tests.clients.interpreters import interpreter, marks
 from volcanopy import Job
 
 PYTHON = interpreter("CLIENTS_PYTHON", "prefect")
-pytestmark = [
-    pytest.mark.skipif(
-        not PYTHON, reason="needs CLIENTS_PYTHON, a Python with prefect and volcanopy: `make workflow-clients`"
-    ),
-    pytest.mark.slow("starts Prefect's server and worker"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = marks(PYTHON, "prefect", "starts Prefect's server and worker")
 FLOW = """
 from prefect import flow, task
 

@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_commands import local_cluster
-from tests.clients.interpreters import interpreter
+from tests.clients.interpreters import interpreter, marks
 from volcanopy import Job
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = interpreter("CLIENTS_PYTHON", "snakemake")
-pytestmark = [
-    pytest.mark.skipif(
-        not PYTHON, reason="needs CLIENTS_PYTHON, a Python with snakemake and volcanopy: `make workflow-clients`"
-    ),
-    pytest.mark.slow("each job of a workflow starts Snakemake"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = marks(PYTHON, "snakemake", "each job of a workflow starts Snakemake")
 
 
 @pytest.fixture(scope="module")
