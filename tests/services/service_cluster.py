@@ -118,6 +118,11 @@ class Cluster:
             states = {name: job.get("status", {}).get("state") for name, job in self.jobs.items()}
             raise AssertionError(f"did not come: jobs {states}, pods {sorted(self.pods)}") from None
 
+    async def group(self, owner: str) -> Json:
+        """The PodGroup of an owner, awaited: jobs, pods and PodGroups are watched apart, in no common order."""
+        await self.until(lambda: owner in self.groups)
+        return self.groups[owner]
+
     async def all_of(self, kind: Kind[Json], holds: Callable[[list[Json]], bool], seconds: float = 120.0) -> None:
         """Wait for a condition on all objects of a kind in the namespace."""
         reflector, changed = Reflector(self.client, kind, self.namespace), asyncio.Event()

@@ -61,7 +61,7 @@ async def test_pods_with_the_label_of_the_coscheduling_plugin_are_a_gang(cluster
         made = await cluster.client.create(GANGS, cluster.namespace, body)
         name = f"podgroup-{made['metadata']['uid']}"
         await cluster.until(lambda: {group_of(each) for each in cluster.pods.values()} == {name})
-        spec = cluster.groups["train"]["spec"]
+        spec = (await cluster.group("train"))["spec"]
         assert (spec["minMember"], spec["minResources"]["cpu"], spec["queue"]) == (2, "2", "research")
         await cluster.all_of(GANGS, status(lambda it: it.get("phase") == "Scheduling"))
         await cluster.set_pod("p0", "Running")

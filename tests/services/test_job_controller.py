@@ -165,7 +165,7 @@ async def test_pods_have_owner_labels(cluster: Cluster) -> None:
         await cluster.submit("mine")
         await cluster.until(lambda: cluster.phase("mine") == "Running")
         pod = cluster.pods["mine-a-0"]
-        assert pod["metadata"]["annotations"][names.GROUP_NAME] == cluster.groups["mine"]["metadata"]["name"]
+        assert pod["metadata"]["annotations"][names.GROUP_NAME] == (await cluster.group("mine"))["metadata"]["name"]
         assert pod["metadata"]["ownerReferences"][0]["uid"] == cluster.jobs["mine"]["metadata"]["uid"]
 
 

@@ -122,8 +122,7 @@ async def test_500_pod_changes_cause_few_reconciles_and_few_writes(cluster: Clus
     async with by_hand(cluster) as (working, client):
         cluster.plays = False
         await cluster.submit("burst", task("a", 500))
-        await cluster.until(lambda: "burst" in cluster.groups)
-        name = cluster.groups["burst"]["metadata"]["name"]
+        name = (await cluster.group("burst"))["metadata"]["name"]
         await cluster.client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Inqueue"}})
         await cluster.until(lambda: len(cluster.pods) == 500, 60)
         await cluster.until(lambda: cluster.jobs["burst"].get("status", {}).get("pending") == 500, 60)

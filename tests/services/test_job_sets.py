@@ -59,7 +59,7 @@ async def test_the_pods_of_all_jobs_of_a_job_set_join_one_group_which_is_created
             await create(cluster, member)
         group = f"podgroup-{owner['uid']}"
         await cluster.until(lambda: [group_of(each) for each in cluster.pods.values()] == [group, group])
-        before = cluster.groups["train"]["metadata"]["uid"]
+        before = (await cluster.group("train"))["metadata"]["uid"]
         await cluster.client.delete(POD_GROUPS, cluster.namespace, group)
         await cluster.until(
             lambda: cluster.groups.get("train", {"metadata": {"uid": before}})["metadata"]["uid"] != before

@@ -110,7 +110,7 @@ async def test_a_burst_of_pods_causes_one_group_and_one_patch_per_pod(
     assert writes["groups made"] == 1
     assert writes["groups changed"] == 0
     assert {count for name, count in writes.items() if name.startswith("p")} == {1}
-    spec = cluster.groups["burst"]["spec"]
+    spec = (await cluster.group("burst"))["spec"]
     assert (spec["minMember"], spec["minResources"]["cpu"]) == (10, "10")
     assert "queue" not in spec
 

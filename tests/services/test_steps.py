@@ -76,8 +76,7 @@ def test_after_an_error_that_concerns_all_writes_a_single_one_is_tried() -> None
 
 async def admit(cluster: Cluster, job: str) -> None:
     """Admit the PodGroup of a job, as the scheduler does."""
-    await cluster.until(lambda: job in cluster.groups)
-    name = cluster.groups[job]["metadata"]["name"]
+    name = (await cluster.group(job))["metadata"]["name"]
     await cluster.client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Inqueue"}})
 
 
