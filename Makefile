@@ -129,13 +129,13 @@ nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more see
 	$(BIN)/pytest -n 2 -m "hypothesis and not nightly" --hypothesis-profile=explore
 
 chaos: $(VENV)/.dev controlplane  ## All faults on an embedded API server, then on a kube-apiserver with etcd; SEED is the day of the year.
-	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
+	$(BIN)/python -m chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED)
 
 chaos-versions: $(VENV)/.dev  ## Chaos on an embedded API server where one of two schedulers and of two controllers is of the commit EARLIER.
 	rm -rf $(VENV)/earlier && mkdir $(VENV)/earlier && git archive $(EARLIER) | tar -x -C $(VENV)/earlier
 	$(MAKE) --no-print-directory -C $(VENV)/earlier $(VENV)/.run
-	$(BIN)/volcanopy chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED) --other-python $(VENV)/earlier/$(BIN)/python
+	$(BIN)/python -m chaos --embedded --seconds $(SECONDS_OF_CHAOS) --jobs 150 --seed $(SEED) --other-python $(VENV)/earlier/$(BIN)/python
 
 soak: $(VENV)/.dev  ## Whether memory, files, threads or objects grow while jobs come and go: on an embedded API server, MINUTES_OF_SOAK.
 	$(BIN)/python -m bench soak --minutes $(MINUTES_OF_SOAK)

@@ -16,11 +16,11 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from chaos.stage import StageSettings, embedded_server, site_of
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES
-from volcanopy.lab.chaos.stage import StageSettings, embedded_server, site_of
 
 LOOK = 0.5
 """Seconds between two looks at the Leases, a quarter of the time between two renewals."""

@@ -25,16 +25,16 @@ from random import Random
 
 import numpy as np
 
+from chaos.gangs import SIZES, gang
+from chaos.judge import following
+from chaos.site import Site
+from chaos.stage import StageSettings, embedded_server, site_of
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.crd import crds
 from volcanopy.cli.logs import configure
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.lab.chaos.gangs import SIZES, gang
-from volcanopy.lab.chaos.judge import following
-from volcanopy.lab.chaos.site import Site
-from volcanopy.lab.chaos.stage import StageSettings, embedded_server, site_of
 
 LOOK = 10.0
 """Seconds between two samples."""

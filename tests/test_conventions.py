@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parent.parent
 CODE = sorted(
     path
-    for folder in ("volcanopy", "packages/apiserver/embedded_apiserver", "bench", "hack")
+    for folder in ("volcanopy", "packages/apiserver/embedded_apiserver", "bench", "chaos", "hack")
     for path in (ROOT / folder).rglob("*.py")
 )
 LONGEST_FILE, LONGEST_FUNCTION = 450, 80
@@ -61,14 +61,14 @@ VIOLATIONS = {
     "embedded API server, inside": ("embedded_apiserver.store.journal", "embedded_apiserver.crud.write"),
     "simulator": ("volcanopy.lab.simulate.workload", "time"),
     "simulator, inside": ("volcanopy.lab.simulate.workload", "volcanopy.lab.simulate.engine"),
-    "lab": ("volcanopy.lab.simulate.workload", "volcanopy.lab.chaos.gangs"),
+    "lab": ("volcanopy.lab.simulate.workload", "volcanopy.lab.reports.report"),
     "simulated nodes": ("volcanopy.local.simulated.timers", "volcanopy.local.simulated.nodes"),
     "client of users": ("volcanopy.client.watch", "volcanopy.client.jobs.pods"),
     "client of users without a terminal": ("volcanopy.client.explain.report", "typer"),
     "client of Kubernetes": ("volcanopy.kube.cache.watch", "volcanopy.scheduler.model.plan"),
     "kube": ("volcanopy.kube.client.connection", "volcanopy.services.scheduler.state.store"),
     "services": ("volcanopy.services.process.health", "volcanopy.services.scheduler.scheduler_service"),
-    "judge of chaos": ("volcanopy.lab.chaos.judge", "volcanopy.api.names"),
+    "judge of chaos": ("chaos.judge", "volcanopy.api.names"),
     "local": ("volcanopy.local.simulated.kubelet", "volcanopy.local.cluster"),
 }
 """For each import contract: a module, and another that the contract does not let it import."""

@@ -12,7 +12,7 @@ import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("volcanopy", "embedded_apiserver", "hack", "bench")
+PACKAGES = ("volcanopy", "embedded_apiserver", "hack", "bench", "chaos")
 
 
 def circles(graph: grimp.ImportGraph) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from hack import language
 
-GROUPS = ("bench", "charts", "docs", "examples", "hack", "packages", "volcanopy")
+GROUPS = ("bench", "chaos", "charts", "docs", "examples", "hack", "packages", "volcanopy")
 
 
 @pytest.mark.parametrize("folder", [*GROUPS, ""], ids=lambda folder: folder or "root")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from chaos.judge import Judge, units
 from volcanopy.api import quantity
-from volcanopy.lab.chaos.judge import Judge, units
 
 Json = dict[str, Any]
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.cli.run_commands import run_in_process
+from chaos import pressure
+from chaos.__main__ import main
+from chaos.judge import Judge
+from chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
+from chaos.processes import RestartedProcess
+from chaos.proxy import FaultProxy
+from chaos.site import Site
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.lab.chaos import pressure
-from volcanopy.lab.chaos.judge import Judge
-from volcanopy.lab.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
-from volcanopy.lab.chaos.processes import RestartedProcess
-from volcanopy.lab.chaos.proxy import FaultProxy
-from volcanopy.lab.chaos.site import Site
 from volcanopy.local.process.measurements import descendants
 
 NOWHERE = Connection("http://127.0.0.1:9")
@@ -106,7 +106,6 @@ async def test_an_etcd_that_does_not_answer_is_an_error_of_a_cluster(site: Site)
         await EtcdCompacted().inject(site)
 
 
-def test_a_fault_that_does_not_exist_is_named_with_those_that_do() -> None:
-    run = run_in_process("chaos", "--embedded", "--fault", "rain")
-    assert run.status == 2
-    assert run.err.startswith("volcanopy: --fault: 'rain' is no fault: use one of kill a service, ")
+def test_a_fault_that_does_not_exist_is_named_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--embedded", "--fault", "rain"]) == 2
+    assert capsys.readouterr().err.startswith("chaos: --fault: 'rain' is no fault: use one of kill a service, ")

@@ -8,11 +8,11 @@ from signal import SIGKILL
 
 import pytest
 
+from chaos import processes, wrong_clock
+from chaos.processes import CAN_LIMIT, RestartedProcess
+from chaos.stage import kept
+from chaos.wrong_clock import WrongClock
 from volcanopy.kube import machine
-from volcanopy.lab.chaos import processes
-from volcanopy.lab.chaos.processes import CAN_LIMIT, RestartedProcess
-from volcanopy.lab.chaos.stage import kept
-from volcanopy.lab.chaos.wrong_clock import WrongClock
 
 PROGRAM = """
 import itertools, pathlib, sys, time
@@ -93,7 +93,7 @@ async def test_the_clock_of_a_process_is_wrong_as_long_as_the_block(
     telling = RestartedProcess("telling", ("telling", str(told)), tmp_path / "log")
     async with kept(telling):
         await until(lambda: told.exists() and told.read_text() == "0")
-        with telling.wrapped("volcanopy.lab.chaos.wrong_clock", "-3600", "0"):
+        with telling.wrapped(Path(wrong_clock.__file__), "-3600", "0"):
             await until(lambda: told.read_text() == "-3600")
         await until(lambda: told.read_text() == "0")
 

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from chaos.proxy import FaultProxy
 from volcanopy.kube.client.connection import Connection, Credentials
-from volcanopy.lab.chaos.proxy import FaultProxy
 
 
 class Backend:

@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from chaos.__main__ import TargetOptions, main
+from chaos.faults import FAULTS
+from chaos.judge import Judge
+from chaos.proxy import FaultProxy
+from chaos.run import Outcome, RunSettings, _submit, run
+from chaos.site import Site
+from chaos.stage import StageSettings, site_of
 from embedded_apiserver.server import ApiServer
-from tests.cli.run_commands import run_in_process
 from volcanopy.api.crd import crds
 from volcanopy.client.errors import CommandError
 from volcanopy.client.manifests import Creator
@@ -18,13 +24,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.lab.chaos.faults import FAULTS
-from volcanopy.lab.chaos.judge import Judge
-from volcanopy.lab.chaos.proxy import FaultProxy
-from volcanopy.lab.chaos.run import Outcome, RunSettings, _submit, run
-from volcanopy.lab.chaos.site import Site
-from volcanopy.lab.chaos.stage import StageSettings, site_of
-from volcanopy.lab.commands.chaos import TargetOptions
 from volcanopy.local.cluster import Components, Parts, connection_to
 from volcanopy.local.simulated import nodes
 
@@ -92,10 +91,11 @@ def test_a_cluster_must_be_named(options: TargetOptions, message: str) -> None:
     assert raised.value.status == 2
 
 
-def test_a_cluster_must_be_confirmed_as_a_test_cluster() -> None:
-    run = run_in_process("chaos", "--context", "test")
-    assert run.status == 2
-    assert run.err == ("volcanopy: --test-cluster: required: pods, nodes and services of context test may be lost\n")
+def test_a_cluster_must_be_confirmed_as_a_test_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--context", "test"]) == 2
+    assert capsys.readouterr().err == (
+        "chaos: --test-cluster: required: pods, nodes and services of context test may be lost\n"
+    )
 
 
 async def test_a_job_that_is_rejected_for_a_while_does_not_delay_the_next() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from hack.image import ROOT, context_files
 
-WITHOUT = ("embedded_apiserver", "volcanopy.lab.chaos", "volcanopy.local")
+WITHOUT = ("embedded_apiserver", "volcanopy.local")
 """What the image has not."""
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
 
@@ -32,7 +32,7 @@ def test_every_module_of_the_image_but_those_of_volcanopy_local_can_be_imported_
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["local", "up"], ["local", "run", "job.yaml"], ["chaos", "--embedded"]])
+@pytest.mark.parametrize("arguments", [["local", "up"], ["local", "run", "job.yaml"]])
 def test_a_command_that_needs_the_embedded_cluster_says_so(arguments: list[str]) -> None:
     result = run("from volcanopy.__main__ import main; main()", *arguments)
     assert result.returncode == 1

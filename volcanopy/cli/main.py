@@ -48,7 +48,6 @@ MODULES = {
     "controller": _SERVICES,
     "admission": _SERVICES,
     "agent": _SERVICES,
-    "chaos": "volcanopy.lab.commands.chaos",
     "simulate": "volcanopy.lab.commands.simulate",
     "sbatch": "volcanopy.cli.commands.sbatch",
     "squeue": "volcanopy.cli.commands.slurm",

@@ -1,1 +1,1 @@
-"""``volcanopy simulate`` and ``volcanopy chaos``, registered in :mod:`volcanopy.cli.main`."""
+"""``volcanopy simulate``, registered in :mod:`volcanopy.cli.main`."""

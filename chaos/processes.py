@@ -40,8 +40,8 @@ class RestartedProcess:
         """How often it was killed because its probes failed."""
         self._arguments = arguments
         # Another release is not looked for in the current folder, which may be the source of this one.
-        self._python = (str(python),) if str(python) == sys.executable else (str(python), "-P")
-        self._wrapper: Sequence[str] = ()
+        self._python = (str(python), "-P")
+        self._wrapper: Sequence[str] = ("-m",)
         self._process: asyncio.subprocess.Process | None = None
         self._allowed = asyncio.Event()
         self._allowed.set()
@@ -58,7 +58,7 @@ class RestartedProcess:
                 await self._allowed.wait()
                 with self.log.open("ab") as output:
                     self._process = await asyncio.create_subprocess_exec(
-                        *self._python, "-m", *self._wrapper, *self._arguments, stdout=output, stderr=output
+                        *self._python, *self._wrapper, *self._arguments, stdout=output, stderr=output
                     )
                 self.starts += 1
                 probing = asyncio.create_task(self._probe())
@@ -111,14 +111,14 @@ class RestartedProcess:
             self._allowed.set()
 
     @contextlib.contextmanager
-    def wrapped(self, *wrapper: str) -> Iterator[None]:
-        """Kill the process, and run it by another module for the duration of the block: ``wrapper``, before its own arguments."""
-        self._wrapper = wrapper
+    def wrapped(self, program: Path, *arguments: str) -> Iterator[None]:
+        """Kill the process, and run its module by a program for the duration of the block: with these arguments before its own."""
+        self._wrapper = (str(program), *arguments)
         self.send(SIGKILL)
         try:
             yield
         finally:
-            self._wrapper = ()
+            self._wrapper = ("-m",)
             self.send(SIGKILL)
 
     @contextlib.contextmanager

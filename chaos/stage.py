@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from chaos.faults import COMPONENT, DEPLOYMENTS
+from chaos.gangs import gang
+from chaos.judge import Judge, following
+from chaos.processes import RestartedProcess
+from chaos.proxy import FaultProxy
+from chaos.site import Site, surely
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.lab.chaos.faults import COMPONENT, DEPLOYMENTS
-from volcanopy.lab.chaos.gangs import gang
-from volcanopy.lab.chaos.judge import Judge, following
-from volcanopy.lab.chaos.processes import RestartedProcess
-from volcanopy.lab.chaos.proxy import FaultProxy
-from volcanopy.lab.chaos.site import Site, surely
 from volcanopy.local.simulated import nodes
 from volcanopy.local.simulated.kubelet import Kubelet
 

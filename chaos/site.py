@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from chaos.judge import ENDED, Access, Judge
+from chaos.processes import RestartedProcess
+from chaos.proxy import FaultProxy
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.lab.chaos.judge import ENDED, Access, Judge
-from volcanopy.lab.chaos.processes import RestartedProcess
-from volcanopy.lab.chaos.proxy import FaultProxy
 from volcanopy.local.simulated.kubelet import Kubelet
 
 

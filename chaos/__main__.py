@@ -1,24 +1,29 @@
-"""``volcanopy chaos``: faults in a test cluster, and a judgement of what happens."""
+"""``python -m chaos``: faults in a test cluster, and a judgement of what happens."""
 
+import contextlib
 import json
+import logging
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from chaos.fault import Fault
+from chaos.faults import FAULTS
+from chaos.run import Outcome, RunSettings, run
+from chaos.stage import StageError, StageSettings, embedded_server, site_of
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.options import KUBECONFIG
+from volcanopy.cli.logs import configure
+from volcanopy.cli.usage_errors import print_usage_error
 from volcanopy.client.durations import positive_seconds
 from volcanopy.client.errors import CommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from volcanopy.lab.chaos.fault import Fault
-    from volcanopy.lab.chaos.run import Outcome, RunSettings
-    from volcanopy.lab.chaos.stage import StageSettings
+from volcanopy.kube.client.kubeconfig import load_connection
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -88,7 +93,7 @@ class TargetOptions:
                 f"--test-cluster: required: pods, nodes and services of context {self.context} may be lost", 2
             )
 
-    def pids(self) -> "Mapping[str, int]":
+    def pids(self) -> Mapping[str, int]:
         """Return the processes to pause by name. Raises CommandError."""
         pids = {}
         for text in self.pause_process or ():
@@ -103,8 +108,8 @@ class TargetOptions:
     app,
     "chaos",
     examples=[
-        "volcanopy chaos --embedded",
-        "volcanopy chaos --context test --test-cluster --nodes 6 --seconds 600 --jobs 100",
+        "python -m chaos --embedded",
+        "python -m chaos --context test --test-cluster --nodes 6 --seconds 600 --jobs 100",
     ],
 )
 async def chaos_command(
@@ -128,9 +133,6 @@ async def chaos_command(
 
     Gangs run meanwhile. A separate watcher checks that no pod is bound twice, no job has more pods than replicas, no node is overcommitted, no gang runs in part for long, every job ends, and nothing is left after jobs are deleted. The exit code is 1 if not.
     """
-    from volcanopy.lab.chaos.run import RunSettings
-    from volcanopy.lab.chaos.stage import StageError, StageSettings
-
     target.check()
     time = positive_seconds("--seconds", seconds, minimum=1)
     faults = _selected(fault or ())
@@ -153,10 +155,8 @@ async def chaos_command(
         raise CommandError(f"{len(outcome.faults)} rules were broken")
 
 
-def _selected(names: "Sequence[str]") -> "tuple[Fault, ...]":
+def _selected(names: Sequence[str]) -> tuple[Fault, ...]:
     """Return the faults with these names, all if there are none. Raises CommandError."""
-    from volcanopy.lab.chaos.faults import FAULTS
-
     faults = {fault.name: fault for fault in FAULTS}
     for name in names:
         if name not in faults:
@@ -164,16 +164,7 @@ def _selected(names: "Sequence[str]") -> "tuple[Fault, ...]":
     return tuple(faults[name] for name in names) or FAULTS
 
 
-async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSettings") -> "Outcome":
-    import contextlib
-    import logging
-    import tempfile
-
-    from volcanopy.cli.logs import configure
-    from volcanopy.kube.client.kubeconfig import load_connection
-    from volcanopy.lab.chaos.run import run
-    from volcanopy.lab.chaos.stage import embedded_server, site_of
-
+async def _run(target: TargetOptions, stage: StageSettings, settings: RunSettings) -> Outcome:
     configure(level=logging.ERROR)  # what our own simulated nodes do not reach is no news
     async with contextlib.AsyncExitStack() as stack:
         if target.embedded:
@@ -187,7 +178,7 @@ async def _run(target: TargetOptions, stage: "StageSettings", settings: "RunSett
         return await run(site, settings)
 
 
-def _text(outcome: "Outcome") -> str:
+def _text(outcome: Outcome) -> str:
     """Return the outcome for people."""
     names = sorted(outcome.injected.keys() | outcome.rejected.keys())
     width = max(map(len, [*names, *outcome.missing, "FAULT"]))
@@ -205,3 +196,20 @@ def _text(outcome: "Outcome") -> str:
         *(f"Broken rule: {text}" for text in outcome.faults),
     ]
     return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; an error is one sentence on standard error."""
+    try:
+        typer.main.get_command(app).main(list(arguments), prog_name="python -m chaos", standalone_mode=False)
+    except typer.TyperException as fault:
+        print_usage_error(fault)
+        return 2
+    except CommandError as error:
+        print(f"chaos: {error}", file=sys.stderr)
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

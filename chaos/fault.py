@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from volcanopy.lab.chaos.site import Site
+from chaos.site import Site
 
 OWN_SERVICES = "the services are not processes of this run: --run-services"
 OWN_NODES = "no simulated nodes of this run: --nodes"

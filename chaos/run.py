@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
+from chaos.fault import Fault
+from chaos.faults import FAULTS
+from chaos.gangs import SIZES, gang
+from chaos.judge import Judge, following, replicas
+from chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.lab.chaos.fault import Fault
-from volcanopy.lab.chaos.faults import FAULTS
-from volcanopy.lab.chaos.gangs import SIZES, gang
-from volcanopy.lab.chaos.judge import Judge, following, replicas
-from volcanopy.lab.chaos.site import Site, surely
 
 SUBMIT_SECONDS = 240.0
 """For which a job is submitted again and again while admission or the API server reject it."""

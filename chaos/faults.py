@@ -3,15 +3,16 @@
 import os
 import resource
 from abc import abstractmethod
+from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
+from chaos import wrong_clock
+from chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
+from chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
+from chaos.processes import CAN_LIMIT
+from chaos.site import Site, surely
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.lab.chaos import wrong_clock
-from volcanopy.lab.chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
-from volcanopy.lab.chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
-from volcanopy.lab.chaos.processes import CAN_LIMIT
-from volcanopy.lab.chaos.site import Site, surely
 from volcanopy.local.simulated import nodes
 
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments", True, dict)
@@ -72,7 +73,7 @@ class ClockWrong(_ServiceFault):
         with site.alone("a clock") as alone:
             if alone:
                 after = site.rng.choice((0.0, 5.0))
-                with site.rng.choice(site.services).wrapped(wrong_clock.__name__, str(seconds), str(after)):
+                with site.rng.choice(site.services).wrapped(Path(wrong_clock.__file__), str(seconds), str(after)):
                     await site.pause(8, 25)
         return alone
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import aiohttp
 
+from chaos.fault import ETCD, OWN_SERVICES, Fault
+from chaos.site import Site, surely
 from volcanopy.kube.client.errors import NoAnswer
 from volcanopy.kube.client.kinds import Json
-from volcanopy.lab.chaos.fault import ETCD, OWN_SERVICES, Fault
-from volcanopy.lab.chaos.site import Site, surely
 
 PROGRAMS = 35
 """Programs that compute beside the services on a busy machine."""

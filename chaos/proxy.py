@@ -177,6 +177,6 @@ def _error(code: int) -> web.Response:
         "status": "Failure",
         "code": code,
         "reason": _REASONS.get(code, "Unknown"),
-        "message": "injected by volcanopy chaos",
+        "message": "injected by chaos",
     }
     return web.json_response(status, status=code, headers={"Retry-After": "1"} if code == 429 else None)

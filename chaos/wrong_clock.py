@@ -1,4 +1,4 @@
-"""``python -m volcanopy.lab.chaos.wrong_clock SECONDS AFTER MODULE ...`` runs a module with a wall clock that steps once.
+"""``python chaos/wrong_clock.py SECONDS AFTER MODULE ...`` runs a module with a wall clock that steps once.
 
 All of volcanopy reads its clocks from :mod:`volcanopy.kube.machine`, so that no other program is needed to set one wrong.
 """
