@@ -58,6 +58,16 @@ def imported_modules(file: Path) -> Iterator[str]:
             yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
+def test_few_modules_know_that_there_are_several_apis() -> None:
+    """Other modules have volcanopy's names only: the API of an object is translated at the edges."""
+    importers = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "volcanopy").rglob("*.py")
+        if path.parent != ROOT / "volcanopy/api" and "volcanopy.api.bindings" in set(imported_modules(path))
+    }
+    assert len(importers) <= 12, sorted(importers)
+
+
 def test_tests_of_the_embedded_api_server_need_no_other_distribution() -> None:
     """Neither they nor the modules of this repository that they import use volcanopy."""
     files = list((ROOT / "packages/apiserver/tests").rglob("*.py"))

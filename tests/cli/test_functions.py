@@ -18,8 +18,8 @@ import pytest
 from tests.docs.pages import ROOT, blocks
 from volcanopy import Checkpoint, Executor, Job, JobError
 from volcanopy.client.functions import pod_program
+from volcanopy.client.functions.executor import store_calls
 from volcanopy.client.functions.storage import Storage
-from volcanopy.client.functions.submission import store_calls
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import yaml
 from tests.e2e.world import JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job, condition
 from volcanopy.api import names
 from volcanopy.client.errors import CommandError
-from volcanopy.client.explain.group_reads import job_or_group_of_pod
+from volcanopy.client.explain.cluster_reads import job_or_group_of_pod
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import EVENTS
 

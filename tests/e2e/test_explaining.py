@@ -13,10 +13,9 @@ from volcanopy.cli.explain.text import job_lines, plain, queue_lines
 from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import snapshot
-from volcanopy.client.explain.cluster_reads import job_facts
+from volcanopy.client.explain.cluster_reads import job_facts, queue_facts
 from volcanopy.client.explain.job import job_report
 from volcanopy.client.explain.queue import queue_report
-from volcanopy.client.explain.queue_reads import queue_facts
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.kubeconfig import load_connection

@@ -32,7 +32,7 @@ def seen(conditions: Iterable[Json], *without: str) -> dict[str, tuple[str, str]
     }
 
 
-def states_of(pod: Json) -> list[process.ContainerState]:
+def states_of(pod: Json) -> list[process.ContainerRecord]:
     """The containers as the kubelet reported them."""
     states = []
     for key, init in (("initContainers", True), ("containers", False)):
@@ -96,7 +96,7 @@ def test_a_simulated_node_shows_phase_and_conditions_as_a_kubelet(name: str) -> 
     moment = pod_stages.at(script, BORN, BORN + seconds)
     place = pod_status.PodAddresses("10.0.0.1", "10.0.0.2")
     status = pod_status.status(
-        pod_status.Pod(metadata=pod_status.Meta(name="p")), script, moment, BORN, BORN + seconds, place
+        pod_status.SimulatedPod(metadata=pod_status.Meta(name="p")), script, moment, BORN, BORN + seconds, place
     )
     expected = answer(name)["status"]
     assert status["phase"] == expected["phase"]
@@ -167,10 +167,12 @@ def test_the_pods_of_a_job_share_the_parts_in_which_they_are_equal() -> None:
     share = pod_status.sharing()
     first, second = (
         share(
-            pod_status.Pod(
+            pod_status.SimulatedPod(
                 metadata=pod_status.Meta(name=name, annotations={"a": "b"}),
                 spec=pod_status.PodSpec(node_name="n", containers=(pod_status.ContainerSpec(name="main"),)),
-                status=pod_status.PodStatus(container_statuses=(pod_status.ContainerStatus(name="main"),)),
+                status=pod_status.SimulatedPodStatus(
+                    container_statuses=(pod_status.SimulatedContainerStatus(name="main"),)
+                ),
             )
         )
         for name in ("x", "y")
@@ -179,5 +181,5 @@ def test_the_pods_of_a_job_share_the_parts_in_which_they_are_equal() -> None:
     assert first.spec is second.spec
     assert first.metadata.annotations is second.metadata.annotations
     assert first.status.container_statuses is second.status.container_statuses
-    bare = pod_status.Pod(metadata=pod_status.Meta(name="z"))
+    bare = pod_status.SimulatedPod(metadata=pod_status.Meta(name="z"))
     assert share(bare) == share(bare) == bare

@@ -6,7 +6,7 @@ from typing import Protocol
 _ACCOUNT = "system:serviceaccount:"
 
 
-class Subjects(Protocol):
+class SubjectLists(Protocol):
     """Users, groups, service accounts and namespaces, of the full or the read model."""
 
     @property
@@ -38,7 +38,7 @@ def account_of(user: str) -> tuple[str, str] | None:
     return (namespace, name) if namespace and name else None
 
 
-def matches(subjects: Subjects, user: str, groups: Iterable[str], namespace: str) -> bool:
+def matches(subjects: SubjectLists, user: str, groups: Iterable[str], namespace: str) -> bool:
     """Return whether the user is one of the subjects; ``namespace`` is that of the object, empty if it has none."""
     if user in subjects.users or "*" in subjects.users:
         return True

@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import cache
 
 from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, Binding
-from volcanopy.api.crd import RESOURCES, Column, Resource, crd, crds
+from volcanopy.api.crd import RESOURCES, PrinterColumn, Resource, crd, crds
 from volcanopy.api.model import Json
 from volcanopy.api.volcano import BOUND
 
-_AGE = Column("AGE", ".metadata.creationTimestamp", "Time since creation", type="date")
-_RUNNING = Column("RUNNINGS", ".status.running", "Number of running pods", "integer")
-_QUEUE = Column("QUEUE", ".spec.queue", "Queue", wide=True)
+_AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "Time since creation", type="date")
+_RUNNING = PrinterColumn("RUNNINGS", ".status.running", "Number of running pods", "integer")
+_QUEUE = PrinterColumn("QUEUE", ".spec.queue", "Queue", wide=True)
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "Job": ("vcjob", "vj"),
@@ -21,27 +21,29 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "Queue": ("q", "queue-v1beta1"),
 }
 """Short names, where they are not those of volcanopy."""
-_COLUMNS: dict[str, tuple[Column, ...]] = {
+_COLUMNS: dict[str, tuple[PrinterColumn, ...]] = {
     "Job": (
-        Column("STATUS", ".status.state.phase", "Phase of the job"),
-        Column("minAvailable", ".status.minAvailable", "Minimum number of pods that are placed together", "integer"),
+        PrinterColumn("STATUS", ".status.state.phase", "Phase of the job"),
+        PrinterColumn(
+            "minAvailable", ".status.minAvailable", "Minimum number of pods that are placed together", "integer"
+        ),
         _RUNNING,
         _AGE,
         _QUEUE,
     ),
-    "JobFlow": (Column("Status", ".status.state.phase", "Phase of the flow"), replace(_AGE, name="Age")),
+    "JobFlow": (PrinterColumn("Status", ".status.state.phase", "Phase of the flow"), replace(_AGE, name="Age")),
     "PodGroup": (
-        Column("STATUS", ".status.phase", "Phase of the PodGroup"),
-        Column("minMember", ".spec.minMember", "Minimum number of pods that are placed together", "integer"),
+        PrinterColumn("STATUS", ".status.phase", "Phase of the PodGroup"),
+        PrinterColumn("minMember", ".spec.minMember", "Minimum number of pods that are placed together", "integer"),
         _RUNNING,
         _AGE,
         _QUEUE,
     ),
-    "Queue": (Column("PARENT", ".spec.parent", "Parent queue"),),
+    "Queue": (PrinterColumn("PARENT", ".spec.parent", "Parent queue"),),
     "HyperNode": (
-        Column("Tier", ".spec.tier", "Tier in the network topology", "string"),
-        Column("TierName", ".spec.tierName", "Name of the tier"),
-        Column("NodeCount", ".status.nodeCount", "Number of nodes", "integer"),
+        PrinterColumn("Tier", ".spec.tier", "Tier in the network topology", "string"),
+        PrinterColumn("TierName", ".spec.tierName", "Name of the tier"),
+        PrinterColumn("NodeCount", ".status.nodeCount", "Number of nodes", "integer"),
         replace(_AGE, name="Age"),
     ),
 }

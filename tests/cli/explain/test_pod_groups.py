@@ -16,7 +16,7 @@ from volcanopy.cli.plan import plan
 from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
-from volcanopy.client.explain.group_reads import group_facts, job_or_group_of_pod
+from volcanopy.client.explain.cluster_reads import group_facts, job_or_group_of_pod
 from volcanopy.client.explain.pod_group import GroupFacts, group_report, title_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS, PODS, bound

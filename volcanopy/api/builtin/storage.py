@@ -65,7 +65,7 @@ class CsiSource(ReadModel, frozen=True, kw_only=True, gc=False):
     volume_handle: str = ""
 
 
-class VolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
+class PersistentVolumeSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     """Specification of a volume."""
 
     capacity: Quantities = field(default_factory=dict)
@@ -88,7 +88,7 @@ class PersistentVolume(ReadModel, frozen=True, kw_only=True, gc=False):
     """A volume."""
 
     metadata: Meta
-    spec: VolumeSpec = VolumeSpec()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: VolumeStatus = VolumeStatus()
 
 

@@ -86,7 +86,7 @@ async def explain_pod(
 
     The output is that of `explain job` for its job, or of `explain podgroup` for the pod group of a pod without a job.
     """
-    from volcanopy.client.explain.group_reads import job_or_group_of_pod
+    from volcanopy.client.explain.cluster_reads import job_or_group_of_pod
 
     async with cluster.client() as client:
         namespace = place.of(client)
@@ -110,7 +110,7 @@ async def _show_job(client: "Client", namespace: str, name: str, options: Report
 async def _show_group(client: "Client", namespace: str, name: str, options: ReportOptions) -> None:
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import job_lines
-    from volcanopy.client.explain.group_reads import group_facts
+    from volcanopy.client.explain.cluster_reads import group_facts
     from volcanopy.client.explain.pod_group import group_report
 
     report = group_report(await group_facts(client, namespace, name, options.system_namespace, options.seconds()))
@@ -129,8 +129,8 @@ async def explain_queue(
     """
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import queue_lines
+    from volcanopy.client.explain.cluster_reads import queue_facts
     from volcanopy.client.explain.queue import queue_report
-    from volcanopy.client.explain.queue_reads import queue_facts
 
     async with cluster.client() as client:
         report = queue_report(await queue_facts(client, name))

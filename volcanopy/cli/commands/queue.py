@@ -51,13 +51,13 @@ async def create(
     ] = None,
 ) -> None:
     """Create queues from options or manifests."""
-    from volcanopy.cli.queues import changes
+    from volcanopy.cli.queues import commands
     from volcanopy.client.errors import CommandError
 
     if bool(names) == bool(files):
         raise CommandError("give either NAME or -f FILE" + (", not both" if names else ""), 2)
     if names:
-        await changes.create(cluster, write, names, options)
+        await commands.create(cluster, write, names, options)
         return
     from volcanopy.cli.framework.apply import apply_files
 
@@ -120,7 +120,7 @@ def _add_stop_command(verb: str, text: str) -> None:
     """Add a command that sets the stop policy."""
 
     async def act(selection: Selection, cluster: ClusterOptions, write: WriteOptions) -> None:
-        from volcanopy.cli.queues.changes import set_stop_policy
+        from volcanopy.cli.queues.commands import set_stop_policy
 
         await set_stop_policy(cluster, write, selection, verb)
 
@@ -151,9 +151,9 @@ async def update(selection: Selection, cluster: ClusterOptions, options: SpecOpt
 
     A resource list replaces the present one; an empty text removes the field.
     """
-    from volcanopy.cli.queues import changes
+    from volcanopy.cli.queues import commands
 
-    await changes.update(cluster, write, selection, options)
+    await commands.update(cluster, write, selection, options)
 
 
 add_commands(app, QUEUE, "delete")

@@ -24,10 +24,9 @@ from volcanopy.api import names
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.cli.framework.apply import validate
 from volcanopy.cli.framework.options import print_warning
-from volcanopy.cli.local_cluster.last_lines import print_last_lines
 from volcanopy.cli.local_cluster.options import NodeOptions
 from volcanopy.cli.local_cluster.process_nodes import Size, facts_of, process_settings, size_of
-from volcanopy.cli.local_cluster.progress import Progress
+from volcanopy.cli.local_cluster.progress import Progress, print_last_lines
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.ui.server import UiSettings, page_served

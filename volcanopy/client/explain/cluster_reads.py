@@ -1,27 +1,120 @@
-"""Reads the objects about a job for a report; what the user may not read is noted and left out."""
+"""Reads the objects about a job, a pod group or a queue for a report; what the user may not read is noted and left out."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.gang_apis import GANG_APIS, GangApi
+from volcanopy.api.translation import with_names_of_scheduler
 from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError
 from volcanopy.client.events import events_of
 from volcanopy.client.explain.gates import waits
+from volcanopy.client.explain.hierarchy import ancestors, descendants, parent_of
 from volcanopy.client.explain.job import JobFacts, Lease
+from volcanopy.client.explain.pod_group import GroupFacts, title_of
 from volcanopy.client.explain.pod_problems import is_starting
-from volcanopy.client.explain.queue_reads import Reads, queue_if_readable
+from volcanopy.client.explain.queue import QueueFacts
 from volcanopy.client.explain.report import single_line
 from volcanopy.client.jobs import status as job_status
 from volcanopy.client.jobs.pods import Pod, pods_of
 from volcanopy.client.jobs.status import queue as queue_of
-from volcanopy.client.kinds import read
+from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import bare_name, find_object
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
-from volcanopy.kube.client.errors import KubeError
-from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS
+from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import JOBS, LEASES, POD_GROUPS, PODS, QUEUES
+
+if TYPE_CHECKING:
+    from volcanopy.whatif.answer import JobAnswer
+
+T = TypeVar("T")
+_DEPTH = 32
+"""Maximum number of ancestors of a queue that are read."""
+
+
+@dataclass
+class Reads:
+    """Reads that may be forbidden; ``unread`` has a sentence for each that was."""
+
+    unread: list[str] = field(default_factory=list)
+
+    async def optional(self, request: Awaitable[T], what: str) -> T | None:
+        """Return the result; None if the object does not exist or may not be read."""
+        try:
+            return await request
+        except NotFound:
+            return None
+        except Forbidden:
+            self.unread.append(f"you may not read {what}: not included")
+            return None
+
+    async def confirmed(self, client: Client, group: str, seconds: float) -> "JobAnswer | None":
+        """Return when the job of a pod group starts, with the remedies that were found within so many seconds."""
+        from volcanopy.client.explain.confirmed import confirmed  # noqa: PLC0415 - imports the scheduler
+
+        search = await confirmed(client, group, seconds)
+        self.unread += [search.note] if search.note else []
+        return search.answer
+
+
+async def queue_if_readable(reads: Reads, client: Client, name: str) -> tuple[core.Queue | None, bool]:
+    """Return the queue of any API if it may be read, and whether it is known not to exist."""
+    try:
+        queue = await api_views(client).find(QUEUES, None, name)
+    except Forbidden:
+        reads.unread.append(f'you may not read queue "{name}": not included')
+        return None, False
+    return (None, True) if queue is None else (read(core.Queue, queue[1]), False)
+
+
+async def queue_facts(client: Client, name: str) -> QueueFacts:
+    """Read the objects about a queue. Raises CommandError."""
+    queue, reads = read(core.Queue, await find_object(client, QUEUES, None, name)), Reads()
+    listing = await reads.optional(client.list(QUEUES), "the list of queues")
+    below: Sequence[core.Queue] | None
+    if listing is None:
+        above, below = await _ancestors(reads, client, queue), None
+    else:
+        queues = readable(core.Queue, listing.items)
+        above, below = ancestors(queue, queues), descendants(queue.metadata.name, queues)
+    groups = await _groups(reads, client, {member.metadata.name for member in (queue, *(below or ()))})
+    return QueueFacts(queue=queue, ancestors=above, descendants=below, groups=groups, unread=tuple(reads.unread))
+
+
+async def _ancestors(reads: Reads, client: Client, queue: core.Queue) -> list[core.Queue]:
+    """Read the ancestors one by one, for users who may not list queues."""
+    result: list[core.Queue] = []
+    name = parent_of(queue)
+    while name and len(result) < _DEPTH:
+        body = await reads.optional(client.get(QUEUES, None, name), f'queue "{name}"')
+        if body is None:
+            break
+        parent = read(core.Queue, body)
+        result.append(parent)
+        name = parent_of(parent)
+    return result
+
+
+async def _groups(reads: Reads, client: Client, queues: set[str]) -> list[core.PodGroup] | None:
+    """Return the PodGroups of these queues: of all namespaces, or of the user's own if others are forbidden."""
+    try:
+        listing = await client.list(POD_GROUPS)
+    except Forbidden:
+        namespace = client.connection.namespace
+        own = await reads.optional(client.list(POD_GROUPS, namespace), f'the pod groups of namespace "{namespace}"')
+        if own is None:
+            return None
+        reads.unread.append(f'you may read pod groups of namespace "{namespace}" only: others are not included')
+        listing = own
+    groups = readable(core.PodGroup, listing.items)
+    return [group for group in groups if (group.spec.queue or names.DEFAULT_QUEUE) in queues]
+
 
 _STARTING_PODS = 8
 """Maximum number of pods whose events are read."""
@@ -96,3 +189,103 @@ async def lease_of(client: Client, namespace: str) -> Lease | None:
     except KubeError:
         return None
     return read(Lease, body)
+
+
+async def job_or_group_of_pod(client: Client, namespace: str, name: str) -> tuple[str, str]:
+    """Return the names of the job and of the pod group of a pod; one of them is empty. Raises CommandError."""
+    body = with_names_of_scheduler(await find_object(client, PODS, namespace, name))
+    metadata = body["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    job = next(
+        (owner["name"] for owner in owners if names.is_job(owner.get("apiVersion", ""), owner.get("kind", ""))), ""
+    )
+    if job:
+        return str(job), ""
+    if group := _group_of(metadata.get("annotations") or {}):
+        if not await _exists(client, namespace, group):
+            fix = "create it, or create the pod again without the annotation"
+            raise CommandError(
+                f'pod "{name}" is pending: its annotation names podgroup "{group}", which is not found: {fix}'
+            )
+        return "", group
+    raise CommandError(f'pod "{name}" belongs to no BatchJob and no pod group: see `kubectl describe pod {name}`')
+
+
+async def _exists(client: Client, namespace: str, name: str) -> bool:
+    """Whether there is a pod group of this name in one of the APIs."""
+    if await _own(client, namespace, name) is not None:
+        return True
+    gangs = [await _gang(client, api, namespace, name) for api in GANG_APIS.values()]
+    return any(gang is not None for gang in gangs)
+
+
+def _group_of(annotations: Json) -> str:
+    keys = (names.GROUP_NAME, names.POD_GROUP_NAME)
+    return next((str(annotations[key]) for key in keys if annotations.get(key)), "")
+
+
+async def find_group(client: Client, namespace: str, name: str) -> core.PodGroup:
+    """Return a pod group by its name, or by that of the PodGroup of another gang API that it stands for. Raises CommandError."""
+    name = bare_name(POD_GROUPS, name)
+    if (group := await _own(client, namespace, name)) is not None:
+        return group
+    for api in GANG_APIS.values():
+        gang = await _gang(client, api, namespace, name)
+        if gang is None:
+            continue
+        group = await _own(client, namespace, names.workload_group(gang["metadata"]["uid"]))
+        if group is None:
+            why = f"no pods of volcanopy's scheduler name it, or the controller runs without --gang-api {api.name}"
+            raise CommandError(f'pod group "{name}" of {api.group} is not scheduled: {why}')
+        return group
+    return read(core.PodGroup, await find_object(client, POD_GROUPS, namespace, name))
+
+
+async def _own(client: Client, namespace: str, name: str) -> core.PodGroup | None:
+    group = await api_views(client).find(POD_GROUPS, namespace, name)
+    return None if group is None else read(core.PodGroup, group[1])
+
+
+async def _gang(client: Client, api: GangApi, namespace: str, name: str) -> Json | None:
+    for version in api.versions:
+        kind: Kind[Json] = Kind(api.group, version, "PodGroup", "podgroups", True, dict)
+        try:
+            return {"apiVersion": kind.api_version} | await client.get(kind, namespace, name)
+        except (NotFound, Forbidden):
+            continue
+    return None
+
+
+async def group_facts(
+    client: Client, namespace: str, name: str, system_namespace: str, seconds: float = 0
+) -> GroupFacts:
+    """Read the objects about a pod group, and search for remedies so long. Raises CommandError.
+
+    ``system_namespace`` is that of the scheduler's lease.
+    """
+    group, reads = await find_group(client, namespace, name), Reads()
+    queue, pods, lease = await asyncio.gather(
+        queue_if_readable(reads, client, group.spec.queue or names.DEFAULT_QUEUE),
+        reads.optional(_pods(client, group), f'the pods of namespace "{namespace}"'),
+        lease_of(client, system_namespace),
+    )
+    answer = await reads.confirmed(client, group.metadata.key, seconds) if seconds and waits(group) else None
+    return GroupFacts(
+        group=group,
+        title=title_of(group),
+        now=current_time(),
+        queue=queue[0],
+        queue_missing=queue[1],
+        pods=pods,
+        warnings=await start_warnings(client, pods or ()),
+        lease=lease,
+        answer=answer,
+        unread=tuple(sorted(reads.unread)),
+    )
+
+
+async def _pods(client: Client, group: core.PodGroup) -> list[Pod]:
+    listing = await client.list(PODS, group.metadata.namespace)
+    pods = readable(Pod, listing.items)
+    own = [pod for pod in pods if _group_of(dict(pod.metadata.annotations)) == group.metadata.name]
+    return sorted(own, key=lambda pod: pod.metadata.name)

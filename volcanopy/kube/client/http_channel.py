@@ -32,7 +32,7 @@ class NotConnectedError(OSError):
         self.permanent = permanent
 
 
-class Response(NamedTuple):
+class HttpResponse(NamedTuple):
     """The answer to a request."""
 
     status: int
@@ -48,7 +48,7 @@ class Channel(asyncio.Protocol):
         self.closed = False
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Response] | None = None
+        self._answer: asyncio.Future[HttpResponse] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._retry_after: str | None = None
@@ -57,7 +57,7 @@ class Channel(asyncio.Protocol):
         """Whether the headers state where the body ends."""
         self._in_body = False
 
-    def send(self, request: bytes) -> asyncio.Future[Response]:
+    def send(self, request: bytes) -> asyncio.Future[HttpResponse]:
         """Write a request; the future is its answer, or an OSError if the connection ends before."""
         assert self._transport is not None
         assert self._answer is None
@@ -127,7 +127,7 @@ class Channel(asyncio.Protocol):
             self.close()  # an answer without a request
         elif not answer.done():
             status, body = self._parser.get_status_code(), b"".join(self._body)
-            answer.set_result(Response(status, body, self._retry_after, tuple(self._warnings)))
+            answer.set_result(HttpResponse(status, body, self._retry_after, tuple(self._warnings)))
 
     def _end(self, fault: OSError) -> None:
         answer, self._answer = self._answer, None
@@ -149,7 +149,7 @@ class Channels:
         self._clock = clock
         self._idle: list[Channel] = []
 
-    async def request(self, request: bytes, allowed: Callable[[], bool] | None = None) -> Response | None:
+    async def request(self, request: bytes, allowed: Callable[[], bool] | None = None) -> HttpResponse | None:
         """Send a request; None if ``allowed`` is False at the moment of writing. Raises OSError."""
         async with self._slots:
             channel = self._waiting() or await self._open()

@@ -15,7 +15,7 @@ from yarl import URL
 
 from volcanopy.kube.client.connection import Connection, Headers
 from volcanopy.kube.client.errors import NoAnswer, NotLeading, describe, from_response
-from volcanopy.kube.client.http_channel import CONNECT_TIMEOUT, IDLE_SECONDS, Response
+from volcanopy.kube.client.http_channel import CONNECT_TIMEOUT, IDLE_SECONDS, HttpResponse
 from volcanopy.kube.client.request_counts import WATCH
 from volcanopy.kube.client.sockets import probed_socket
 
@@ -129,7 +129,7 @@ class Streams:
 
     async def request(
         self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str], timeout: float
-    ) -> Response:
+    ) -> HttpResponse:
         """Send a request through the proxy. Raises NoAnswer, NotLeading."""
         url = URL(self.connection.url + path, encoded=True)
         fenced = _FencedBody(body, self._fence) if body is not None and self._fence is not None else None
@@ -147,7 +147,7 @@ class Streams:
             ) as response:
                 content, answered = await response.read(), response.headers
                 warnings = tuple(answered.getall("Warning", ()))
-                return Response(response.status, content, answered.get("Retry-After"), warnings)
+                return HttpResponse(response.status, content, answered.get("Retry-After"), warnings)
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
             if fenced is not None and fenced.rejected:
                 raise NotLeading(f"{method} {path} is not sent: this process does not lead") from fault

@@ -32,7 +32,7 @@ from volcanopy.kube.client.errors import (
     describe,
     from_response,
 )
-from volcanopy.kube.client.http_channel import Channels, NotConnectedError, Response
+from volcanopy.kube.client.http_channel import Channels, HttpResponse, NotConnectedError
 from volcanopy.kube.client.kinds import JSON
 from volcanopy.kube.client.request_counts import ResponseStatus
 from volcanopy.version import VERSION
@@ -179,7 +179,7 @@ class Transport:
 
     async def _directly(
         self, method: str, path: str, body: bytes | None, headers: CIMultiDict[str], timeout: float
-    ) -> Response:
+    ) -> HttpResponse:
         if self._channels is None:
             connection, limit = self.connection, self._limit
             self._channels = Channels(connection.url, connection.ssl, connection.server_name, limit, self.clock)

@@ -37,7 +37,7 @@ from volcanopy.local.process.folders import temporary_folders
 from volcanopy.local.process.gpus import VARIABLE
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
-from volcanopy.local.process.pod_status import ContainerState
+from volcanopy.local.process.pod_status import ContainerRecord
 from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
 from volcanopy.local.process.termination import Termination
 from volcanopy.local.process.volumes import Volumes
@@ -240,7 +240,7 @@ class PodRunner:
 
     # Life of a container
 
-    async def _supervise(self, state: ContainerState, policy: str, started: asyncio.Event | None = None) -> None:
+    async def _supervise(self, state: ContainerRecord, policy: str, started: asyncio.Event | None = None) -> None:
         """Run a container and restart it by its policy."""
         back_off = 0.0
         if state.exit_code is not None and not self._restarts(state, policy):
@@ -260,10 +260,10 @@ class PodRunner:
             if not self._restarts(state, policy):
                 return
 
-    def _restarts(self, state: ContainerState, policy: str) -> bool:
+    def _restarts(self, state: ContainerRecord, policy: str) -> bool:
         return policy == "Always" or (policy == "OnFailure" and state.exit_code != 0)
 
-    async def _run_once(self, state: ContainerState, started: asyncio.Event | None) -> End | None:
+    async def _run_once(self, state: ContainerRecord, started: asyncio.Event | None) -> End | None:
         """Run a container once; None if it could not be started."""
         await self._pull(state)
         try:
@@ -287,7 +287,7 @@ class PodRunner:
         state.end(self.uid, end)
         return end
 
-    async def _resolve(self, state: ContainerState) -> ContainerRequest:
+    async def _resolve(self, state: ContainerRecord) -> ContainerRequest:
         """What the container runs and sees; waits while something that it needs is missing."""
         pod = {**self.pod, "status": {**(self.pod.get("status") or {}), "podIP": self._around.addresses["pod"]}}
         pod["status"]["hostIP"] = self._around.addresses["host"]
@@ -307,7 +307,7 @@ class PodRunner:
             name, log_path = f"{self.uid}-{state.name}-{state.restarts}", self.log_path(state.name, state.restarts)
             return ContainerRequest(self.pod, state.container, spec, placement, log_path, name)
 
-    async def _pull(self, state: ContainerState) -> None:
+    async def _pull(self, state: ContainerRecord) -> None:
         """Make the image of a container available; waits with a growing delay while that fails."""
         back_off = self._around.back_off
         while True:
@@ -336,7 +336,7 @@ class PodRunner:
     # Probes and hooks
 
     def _watch_probes(
-        self, state: ContainerState, run: ContainerRun, started: asyncio.Event | None
+        self, state: ContainerRecord, run: ContainerRun, started: asyncio.Event | None
     ) -> list[asyncio.Task[None]]:
         """Watch the probes of a container; without any it has started and is ready."""
         container, address = state.container, self._around.addresses["pod"]
@@ -368,7 +368,7 @@ class PodRunner:
         watching = probes.watch_all(container, address, partial(self._execute, state), reactions)
         return [asyncio.create_task(watching, name=f"probes of {state.name}")]
 
-    async def _execute(self, state: ContainerState, command: list[str], timeout: float) -> tuple[int, str]:
+    async def _execute(self, state: ContainerRecord, command: list[str], timeout: float) -> tuple[int, str]:
         """Run a command in a container; its exit code and the beginning of its output. Raises TimeoutError, OSError."""
         output = bytearray()
 
@@ -391,7 +391,7 @@ class PodRunner:
         request = replace(request, spec=replace(request.spec, command=tuple(command), arguments=()))
         return await self._around.runtime.execute(run, request, streams)
 
-    async def _hook(self, state: ContainerState, kind: str, seconds: float) -> None:
+    async def _hook(self, state: ContainerRecord, kind: str, seconds: float) -> None:
         """Run a command of the container's lifecycle, within a time."""
         hook = ((state.container.get("lifecycle") or {}).get(kind) or {}).get("exec")
         if hook and seconds > 0:
@@ -415,7 +415,7 @@ class PodRunner:
         await self._hook(self._state(name), "preStop", grace)
         await run.stop(grace)
 
-    def _state(self, container: str) -> ContainerState:
+    def _state(self, container: str) -> ContainerRecord:
         return next(state for state in (*self._init, *self._main) if state.name == container)
 
     # Status

@@ -21,7 +21,7 @@ def waiting(reason: str, message: str = "") -> Json:
 
 
 @dataclass
-class ContainerState:
+class ContainerRecord:
     """A container of a pod and what it does: `state` and `last_state` as the API has them."""
 
     container: Json
@@ -117,14 +117,14 @@ def container_id(uid: str, name: str, run: int) -> str:
     return f"{RUNTIME}://{uid}-{name}-{run}"
 
 
-def restored(pod: Json, container: Json, *, init: bool) -> ContainerState:
+def restored(pod: Json, container: Json, *, init: bool) -> ContainerRecord:
     """The container as the status of its pod has it; a run in progress is kept as it is."""
     key = "initContainerStatuses" if init else "containerStatuses"
     statuses = (pod.get("status") or {}).get(key) or ()
     status = next((status for status in statuses if status["name"] == container["name"]), None)
     if status is None:
-        return ContainerState(container, init)
-    state = ContainerState(
+        return ContainerRecord(container, init)
+    state = ContainerRecord(
         container, init, status.get("restartCount", 0), status.get("state") or {}, status.get("lastState") or {}
     )
     state.container_id, state.image_id = status.get("containerID", ""), status.get("imageID", "")
@@ -137,7 +137,7 @@ def all_of(pod: Mapping[str, Any]) -> list[Json]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def phase_of(pod: Json, states: Sequence[ContainerState]) -> str:
+def phase_of(pod: Json, states: Sequence[ContainerRecord]) -> str:
     """The phase of a pod: Pending until the first container has started, then as its containers ended."""
     main = [state for state in states if not state.init]
     policy = pod["spec"].get("restartPolicy", "Always")
@@ -155,7 +155,7 @@ def phase_of(pod: Json, states: Sequence[ContainerState]) -> str:
 
 def status(
     phase: str,
-    states: Sequence[ContainerState],
+    states: Sequence[ContainerRecord],
     began: float,
     now: float,
     addresses: Mapping[str, str],

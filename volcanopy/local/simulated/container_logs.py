@@ -80,7 +80,7 @@ def _of_run(
 
 def _forecast(pod: Mapping[str, Any], container: str, usual: Stages) -> str:
     try:
-        script = pod_status.read_script(msgspec.convert(pod, pod_status.Pod), usual)
+        script = pod_status.read_script(msgspec.convert(pod, pod_status.SimulatedPod), usual)
     except AnnotationError as fault:
         return str(fault)
     plan = next(candidate for candidate in (*script.main, *script.init) if candidate.name == container)

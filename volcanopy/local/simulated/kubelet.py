@@ -25,7 +25,7 @@ from volcanopy.local.simulated import pod_status
 from volcanopy.local.simulated.heartbeats import Heartbeats
 from volcanopy.local.simulated.nodes import SIMULATED
 from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, Script, Stages
-from volcanopy.local.simulated.pod_status import PODS, Pod, PodAddresses, Shown
+from volcanopy.local.simulated.pod_status import PODS, PodAddresses, Shown, SimulatedPod
 from volcanopy.local.simulated.timers import TimedWorkers
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ class _PodRecord:
 
     __slots__ = ("address", "began", "ended", "fault", "pod", "script", "seen", "shown", "stop_requested", "version")
 
-    def __init__(self, pod: Pod, now: float, address: str, usual: Stages) -> None:
+    def __init__(self, pod: SimulatedPod, now: float, address: str, usual: Stages) -> None:
         self.pod, self.seen, self.address = pod, now, address
         started = pod.status.start_time
         self.began = now if started is None else started.timestamp()
@@ -150,7 +150,7 @@ class Kubelet:
 
     # Watch events
 
-    def on_changes(self, changes: Sequence[Change[Pod]]) -> None:
+    def on_changes(self, changes: Sequence[Change[SimulatedPod]]) -> None:
         """Process changes of pods that have a node."""
         for change in changes:
             pod = change.object
@@ -176,7 +176,7 @@ class Kubelet:
             record.shown = pod_status.shown(pod.status)
             self._workers.put(key)
 
-    def _add(self, key: str, pod: Pod) -> None:
+    def _add(self, key: str, pod: SimulatedPod) -> None:
         self._forget(key)
         if pod.status.pod_ip:
             address = pod.status.pod_ip

@@ -54,29 +54,29 @@ class Running(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A container's state ``running``."""
 
 
-class ContainerState(core.ReadModel, frozen=True, kw_only=True, gc=False):
+class SimulatedContainerState(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """State of a container: ``waiting`` if neither is set."""
 
     running: Running | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
+class SimulatedContainerStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """Status of a container on the API server."""
 
     name: str = ""
     restart_count: int = 0
-    state: ContainerState = ContainerState()
+    state: SimulatedContainerState = SimulatedContainerState()
 
 
-class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
+class SimulatedPodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """Status of a pod on the API server."""
 
     phase: str = "Pending"
     start_time: datetime | None = None
     pod_ip: str = field(name="podIP", default="")
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[SimulatedContainerStatus, ...] = ()
+    init_container_statuses: tuple[SimulatedContainerStatus, ...] = ()
 
     @property
     def over(self) -> bool:
@@ -84,24 +84,24 @@ class PodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
         return self.phase in {"Succeeded", "Failed"}
 
 
-class Pod(core.ReadModel, frozen=True, kw_only=True, gc=False):
+class SimulatedPod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""
 
     metadata: Meta
     spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    status: SimulatedPodStatus = SimulatedPodStatus()
 
 
-PODS = raw_kinds.PODS.of(Pod)
+PODS = raw_kinds.PODS.of(SimulatedPod)
 _SHARED = 10_000
 """Parts of pods that are remembered."""
 
 
-def sharing() -> Callable[[Pod], Pod]:
+def sharing() -> Callable[[SimulatedPod], SimulatedPod]:
     """Return a function that gives pods the parts of earlier ones that are equal: those of a job differ in little."""
     parts: dict[Any, Any] = {}
 
-    def share(pod: Pod) -> Pod:
+    def share(pod: SimulatedPod) -> SimulatedPod:
         if len(parts) > _SHARED:
             parts.clear()
         annotations, statuses = pod.metadata.annotations, pod.status.container_statuses
@@ -128,7 +128,7 @@ class PodAddresses(NamedTuple):
     host_ip: str
 
 
-def read_script(pod: Pod, usual: Stages) -> Script:
+def read_script(pod: SimulatedPod, usual: Stages) -> Script:
     """Return the script of a pod. Raises AnnotationError."""
     return pod_stages.script(
         pod.metadata.annotations,
@@ -141,7 +141,7 @@ def read_script(pod: Pod, usual: Stages) -> Script:
     )
 
 
-def shown(status: PodStatus) -> Shown:
+def shown(status: SimulatedPodStatus) -> Shown:
     """Return the part of a status that changes."""
     containers = (*status.init_container_statuses, *status.container_statuses)
     return status.phase, tuple((_state(container.state), container.restart_count) for container in containers)
@@ -152,11 +152,11 @@ def to_show(moment: Moment) -> Shown:
     return moment.phase, tuple((span.state, span.restarts) for span in (*moment.init, *moment.main))
 
 
-def _state(state: ContainerState) -> str:
+def _state(state: SimulatedContainerState) -> str:
     return "running" if state.running is not None else "terminated" if state.terminated is not None else "waiting"
 
 
-def status(pod: Pod, script: Script, moment: Moment, began: float, now: float, place: PodAddresses) -> Json:
+def status(pod: SimulatedPod, script: Script, moment: Moment, began: float, now: float, place: PodAddresses) -> Json:
     """Return the status of a pod at a moment, as a strategic merge patch; ``now`` is the time of the write."""
     uid = pod.metadata.uid
     running = moment.phase == "Running"

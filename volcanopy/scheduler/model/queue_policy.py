@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.api.subjects import Subjects, matches
+from volcanopy.api.subjects import SubjectLists, matches
 from volcanopy.scheduler.model.queue_limits import Limits, Submitter, limits
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows
 
@@ -78,7 +78,7 @@ class Rights:
         self._lines = lines
         self._answers: dict[tuple[int, Submitter], bool | None] = {}
 
-    def may_protect(self, queue: int, submitter: Submitter, permitted: Subjects | None = None) -> bool:
+    def may_protect(self, queue: int, submitter: Submitter, permitted: SubjectLists | None = None) -> bool:
         """Whether pods of this submitter in the queue may be protected; an unknown submitter, without admission, may.
 
         Besides administrators these subjects are ``permitted``; None is everybody, in queues without administrators.
