@@ -21,7 +21,7 @@ CODE = sorted(
 )
 LONGEST_FILE, LONGEST_FUNCTION = 450, 80
 VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|managers)(_|$)")
-TERMS = {"cert_manager", "field_managers"}
+TERMS = {"field_managers"}
 """Module names that are terms of Kubernetes or of a program."""
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 APISERVER: dict[str, Any] = tomllib.loads((ROOT / "packages/apiserver/pyproject.toml").read_text())

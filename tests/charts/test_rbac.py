@@ -44,7 +44,6 @@ WHERE_ASKED_FOR = (
 )
 OTHERS_API = "the configuration may name this API as the source of the nodes' load; the test's cluster does not have it"
 STANDING_BY = "while another one leads: whoever gets the Lease at once has no time to watch it"
-CERT_MANAGER = "where cert-manager is installed, which it is not here"
 UNOBSERVED: dict[str, dict[Right, str]] = {
     "volcanopy-scheduler": {
         Right("get", "", "pods"): AFTER_A_LOST_ANSWER,
@@ -70,11 +69,7 @@ UNOBSERVED: dict[str, dict[Right, str]] = {
         Right("update", "batch.volcanopy.io", "cronbatchjobs/finalizers"): WHERE_ASKED_FOR,
         Right("update", "flow.volcanopy.io", "jobflows/finalizers"): WHERE_ASKED_FOR,
     },
-    "volcanopy-admission": {
-        Right("create", "cert-manager.io", "issuers", SYSTEM): CERT_MANAGER,
-        Right("create", "cert-manager.io", "certificates", SYSTEM): CERT_MANAGER,
-        Right("get", "", "secrets", SYSTEM, "volcanopy-admission-cert-manager"): CERT_MANAGER,
-    },
+    "volcanopy-admission": {},
 }
 """What need not show up in the exercise, and why it is granted all the same."""
 

@@ -310,10 +310,6 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "digest": ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match pattern"),
     "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),
     "unknown action": ({"scheduler": {"config": {"actions": "enqueue, foo"}}}, "does not match pattern"),
-    "certificates": (
-        {"admission": {"certificates": "memory"}},
-        "at '/admission/certificates': value must be one of 'auto', 'secret', 'cert-manager'",
-    ),
     "class": ({"priorityClasses": {"gold": {}}}, "at '/priorityClasses/gold': missing property 'value'"),
 }
 
@@ -389,10 +385,10 @@ def test_replicas_spread_as_the_values_specify() -> None:
     assert usual["topologyKey"] == "kubernetes.io/hostname"
 
 
-def test_admission_takes_its_certificate_and_failure_policy_from_the_values() -> None:
-    objects = render({"admission": {"certificates": "secret", "failurePolicy": "Ignore"}})
+def test_admission_takes_its_failure_policy_from_the_values() -> None:
+    objects = render({"admission": {"failurePolicy": "Ignore"}})
     (container,) = one(objects, "Deployment", "volcanopy-admission")["spec"]["template"]["spec"]["containers"]
-    assert {"--certificates=secret", "--failure-policy=Ignore"} <= set(container["args"])
+    assert "--failure-policy=Ignore" in container["args"]
 
 
 def test_the_schema_accepts_every_action_and_own_ones_with_a_hyphen() -> None:

@@ -16,7 +16,6 @@ from volcanopy.services.admission.certificate_rotation import (
     NEXT,
     SECRET,
     TRUSTED,
-    ForeignKeyring,
     Keyring,
     Material,
     RotationTimes,
@@ -104,7 +103,7 @@ async def test_a_server_reloads_its_certificate_while_serving() -> None:
     await ring.renew()
 
     async def shown() -> bytes:
-        client = ssl.create_default_context(cadata=(ring.trusted or b"").decode())
+        client = ssl.create_default_context(cadata=ring.trusted.decode())
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
         result: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
@@ -134,7 +133,7 @@ async def test_a_server_speaks_tls_1_2_and_later(version: ssl.TLSVersion, expect
     async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    client = ssl.create_default_context(cadata=(ring.trusted or b"").decode())
+    client = ssl.create_default_context(cadata=ring.trusted.decode())
     client.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL does not even offer the old version
     client.minimum_version = client.maximum_version = version
     async with await asyncio.start_server(close, "127.0.0.1", 0, ssl=ring.context) as server:
@@ -146,19 +145,6 @@ async def test_a_server_speaks_tls_1_2_and_later(version: ssl.TLSVersion, expect
             return
         _, writer = await connection
         writer.close()
-
-
-async def test_an_external_certificate_is_awaited_and_watched() -> None:
-    answers: list[Material] = [{}, renewed({}, HOSTS, NOW), renewed({}, HOSTS, NOW)]
-
-    async def read() -> Material:
-        return answers.pop(0)
-
-    ring = ForeignKeyring(read, lambda: NOW, period=0.001)
-    await ring.renew()
-    before = ring.material
-    await ring.renew()
-    assert (ring.trusted, ring.material == before) == (None, False)
 
 
 async def test_servers_share_one_secret(cluster: Cluster) -> None:

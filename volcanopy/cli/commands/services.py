@@ -24,11 +24,6 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 FailurePolicy = StrEnum("FailurePolicy", {"fail": "Fail", "ignore": "Ignore"})
 """Whether objects are rejected while the webhook does not answer."""
 
-Certificates = StrEnum(
-    "Certificates", {"auto": "auto", "memory": "memory", "secret": "secret", "cert_manager": "cert-manager"}
-)
-"""Source of the webhook's certificate."""
-
 
 @dataclass(frozen=True)
 class ElectionOptions:
@@ -191,10 +186,6 @@ def admission_command(
         Path | None,
         typer.Option(metavar="FILE", help="Admission configuration; changes take effect while running."),
     ] = None,
-    certificates: Annotated[
-        Certificates,
-        typer.Option(help="Source of the certificate. auto: cert-manager or a Secret with --service."),
-    ] = Certificates.auto,
     failure_policy: Annotated[
         FailurePolicy,
         typer.Option(help="Failure policy of the webhooks while this process does not answer."),
@@ -214,7 +205,6 @@ def admission_command(
         url=url,
         service=service,
         config=config,
-        certificates=certificates.value,
         fail_closed=failure_policy is FailurePolicy.fail,
         unregister=not service,  # other replicas behind the Service remain
         drain=5.0 if service else 0.0,

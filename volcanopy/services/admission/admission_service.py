@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -36,9 +36,9 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.services.admission import cert_manager, request_limits
+from volcanopy.services.admission import request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
-from volcanopy.services.admission.certificate_rotation import ForeignKeyring, Keyring, RotationTimes, SharedKeyring
+from volcanopy.services.admission.certificate_rotation import Keyring, RotationTimes, SharedKeyring
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
 from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
@@ -93,8 +93,6 @@ class AdmissionSettings:
     """The configuration file, read again when it changes."""
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     """The policy without a file."""
-    certificates: Literal["auto", "memory", "secret", "cert-manager"] = "auto"
-    """The issuer: ``auto`` is cert-manager or a shared Secret behind a Service, this process otherwise."""
     terms: RotationTimes = field(default_factory=RotationTimes)
     """Lifetimes of certificates."""
     period: float = 30.0
@@ -321,7 +319,7 @@ async def run(
     async with Client(connection) as client, PodDryRuns(client) as tried:
         apis = api_views(client, settings.api)
         await answered(VolcanoProcesses(client, "admission", apis.bindings).ensure_none)
-        keyring = await _keyring(client, settings)
+        keyring = _keyring(client, settings)
         await keyring.renew()
 
         def current() -> AdmissionPolicy:
@@ -354,14 +352,10 @@ async def run(
             await unregister(client)
 
 
-async def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
-    way, hosts = settings.certificates, _hosts(settings)
-    if way == "auto":
-        way = "memory" if not settings.service else "cert-manager" if await cert_manager.is_there(client) else "secret"
-    if way == "cert-manager":
-        await cert_manager.ask(client, settings.home, hosts)
-        return ForeignKeyring(partial(cert_manager.made, client, settings.home), machine.utc_now)
-    if way == "secret":
+def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
+    """Return the certificates: shared in a Secret by the servers behind a Service, else those of this process."""
+    hosts = _hosts(settings)
+    if settings.service:
         return SharedKeyring(client, settings.home, hosts, machine.utc_now, settings.terms)
     return Keyring(hosts, machine.utc_now, settings.terms)
 
@@ -381,7 +375,6 @@ async def _publish(
         address=settings.url or address,
         service=settings.service,
         authority=keyring.trusted,
-        inject_from=f"{settings.home}/{cert_manager.NAME}",
         fail_closed=settings.fail_closed,
         policy=with_schedulers(policy.current, apis.scheduler_names),
         bindings=apis.bindings,

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import contextlib
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -128,13 +128,13 @@ class Keyring:
         """The TLS context of the server, always the same object."""
 
     @property
-    def trusted(self) -> bytes | None:
-        """In PEM; None if cert-manager writes the caBundle."""
+    def trusted(self) -> bytes:
+        """In PEM."""
         return self.material[TRUSTED].encode()
 
     def shared_key(self) -> str:
-        """Return a private key in PEM that all servers have: that of the authority or, with cert-manager, of the certificate."""
-        return self.material.get(AUTHORITY_KEY) or self.material[KEY]
+        """Return a private key in PEM that all servers have: that of the authority."""
+        return self.material[AUTHORITY_KEY]
 
     async def renew(self, published: bytes = b"") -> None:
         """Renew the certificate if due; the next connections use it."""
@@ -186,32 +186,6 @@ class SharedKeyring(Keyring):
                 continue
             await self._take(target)
             return
-
-
-class ForeignKeyring(Keyring):
-    """A certificate that cert-manager issues and renews in a Secret; it writes the caBundle too."""
-
-    def __init__(
-        self, read: Callable[[], Awaitable[Material]], now: Callable[[], datetime], period: float = 1.0
-    ) -> None:
-        super().__init__((), now)
-        self._read, self._period = read, period
-
-    @property
-    def trusted(self) -> bytes | None:
-        """None: cert-manager writes the caBundle."""
-        return None
-
-    async def renew(self, published: bytes = b"") -> None:
-        """Use the issued certificate; the first time, wait for it."""
-        while True:
-            material = await self._read()
-            if material.get(CERTIFICATE) and material.get(KEY):
-                await self._take(material)
-                return
-            if self.context is not None:
-                return
-            await asyncio.sleep(self._period)
 
 
 def decoded(secret: Json | None) -> Material:

@@ -12,7 +12,6 @@ from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.admission import cert_manager
 
 _REGISTRATION = "admissionregistration.k8s.io"
 MUTATING: Kind[Json] = Kind(
@@ -31,13 +30,12 @@ class Registration:
     """How the API server reaches the webhook, and what it does on failure.
 
     ``address`` is ``https://host:port``; a ``service`` (``namespace/name``) takes precedence. ``authority`` is the
-    caBundle in PEM; None if cert-manager injects it from the Certificate ``inject_from`` (``namespace/name``).
+    caBundle in PEM.
     """
 
     address: str
     service: str = ""
-    authority: bytes | None = None
-    inject_from: str = ""
+    authority: bytes = b""
     fail_closed: bool = True
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
     bindings: tuple[Binding, ...] = (VOLCANOPY,)
@@ -167,14 +165,10 @@ class Registration:
             made = {"service": {"namespace": namespace, "name": name, "path": path, "port": 443}}
         else:
             made = {"url": f"{self.address}{path}"}
-        if self.authority is not None:
-            made["caBundle"] = base64.b64encode(self.authority).decode()
-        return made
+        return made | {"caBundle": base64.b64encode(self.authority).decode()}
 
     def _configuration(self, kind: Kind[Json], webhooks: list[Json]) -> tuple[Kind[Json], Json]:
         metadata: Json = {"name": CONFIGURATION}
-        if self.authority is None and self.inject_from:
-            metadata["annotations"] = {cert_manager.INJECT: self.inject_from}
         return kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "webhooks": webhooks}
 
 
@@ -278,23 +272,18 @@ async def register(client: Client, registration: Registration) -> None:
 
 
 def _merged(current: Json, target: Json) -> Json:
-    """Return the current object with the target's fields; an injected caBundle stays where the target has none."""
+    """Return the current object with the target's fields."""
     there = {webhook.get("name"): webhook for webhook in current.get("webhooks") or ()}
     webhooks = []
     for webhook in target["webhooks"]:
         old = there.get(webhook["name"], {})
         # Fields with defaults of the API server are kept, so that an unchanged object is not written.
-        config = {**webhook["clientConfig"]}
-        if "caBundle" not in config and (bundle := (old.get("clientConfig") or {}).get("caBundle")):
-            config["caBundle"] = bundle
-        merged = {**old, **webhook, "clientConfig": config}
+        merged = {**old, **webhook}
         for key in ("matchConditions", "namespaceSelector", "objectSelector"):
             if key not in webhook and old.get(key) not in (None, {}, []):
                 merged.pop(key)
         webhooks.append(merged)
-    metadata = current["metadata"]
-    notes = {**(metadata.get("annotations") or {}), **(target["metadata"].get("annotations") or {})}
-    return {**current, "metadata": {**metadata, **({"annotations": notes} if notes else {})}, "webhooks": webhooks}
+    return {**current, "webhooks": webhooks}
 
 
 async def published(client: Client) -> bytes:
