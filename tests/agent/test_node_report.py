@@ -1,6 +1,5 @@
 """What the agent reads from the files of a node and from its kubelet."""
 
-import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
-from volcanopy.scheduler.nodes.cpus.cpu_assignment import parse_cpus
 from volcanopy.services.agent import node_report, pod_resources
 from volcanopy.services.agent.load_window import Load, LoadWindow, is_due, sample
 from volcanopy.services.agent.machine_files import MachineFiles
@@ -89,28 +87,13 @@ def test_an_invalid_configuration_is_one_sentence(text: str, message: str) -> No
 def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match=r"sys/devices/system/cpu/online cannot be read: .*No such file"):
         MachineFiles(tmp_path).cpu_locations()
-    with pytest.raises(ReportError, match=r"^state is not the state of a CPU manager"):
-        node_report.state_containers('{"entries": {"u": 3}}', "state")
     with pytest.raises(ReportError, match=r"^/proc/meminfo has no MemTotal and MemAvailable"):
         sample(trees.stat(1, 1), "MemTotal: 0 kB", NOW)
 
 
-def test_the_uid_of_a_listed_pod_follows_from_its_cpus() -> None:
-    state = json.dumps({"policyName": "static", "entries": {"uid-1": {"main": "2,6"}, "uid-2": {"main": "3"}}})
-    listed = [
-        ContainerCpus("ns", "a-0", "", "main", parse_cpus("2,6")),
-        ContainerCpus("ns", "b", "", "x", parse_cpus("7")),
-    ]
-    assert node_report.merged(listed, node_report.state_containers(state, "state")) == [
-        ContainerCpus("ns", "a-0", "uid-1", "main", parse_cpus("2,6")),
-        ContainerCpus("ns", "b", "", "x", parse_cpus("7")),
-        ContainerCpus("", "", "uid-2", "main", parse_cpus("3")),
-    ]
-
-
 def test_the_report_has_the_cpus_that_nobody_has_alone() -> None:
     places = {cpu: CpuLocation(cpu // 2, cpu // 2, cpu) for cpu in range(4)}
-    containers = [ContainerCpus("ns", "p", "u", name, 1 << cpu) for cpu, name in ((1, "a"), (3, "b"))]
+    containers = [ContainerCpus("ns", "p", name, 1 << cpu) for cpu, name in ((1, "a"), (3, "b"))]
     spec = node_report.spec(NodeCpus(places, KubeletSettings("static", "restricted", "1"), containers))
     assert spec["numares"] == {"cpu": {"allocatable": "0,2", "capacity": 4}}
     assert spec["policies"] == {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "restricted"}
@@ -119,7 +102,6 @@ def test_the_report_has_the_cpus_that_nobody_has_alone() -> None:
         {
             "namespace": "ns",
             "name": "p",
-            "uid": "u",
             "containerAllocations": [
                 {"name": "a", "allocations": {"cpu": "1"}},
                 {"name": "b", "allocations": {"cpu": "3"}},
@@ -138,8 +120,8 @@ def test_the_kubelet_lists_the_cpus_of_containers(tmp_path: Path) -> None:
         assert pod_resources.containers(path, 30.0) == []
         kubelet.containers = [("ns", "a", "main", [2, 300]), ("ns", "a", "side", []), ("other", "b", "c", [5])]
         assert pod_resources.containers(path, 30.0) == [
-            ContainerCpus("ns", "a", "", "main", 1 << 2 | 1 << 300),
-            ContainerCpus("other", "b", "", "c", 1 << 5),
+            ContainerCpus("ns", "a", "main", 1 << 2 | 1 << 300),
+            ContainerCpus("other", "b", "c", 1 << 5),
         ]
         kubelet.containers = many
         assert len(pod_resources.containers(path, 30.0)) == 2000

@@ -107,7 +107,7 @@ class Agent:
 
     def _cpus(self) -> NodeCpus:
         files = self._settings.files
-        return NodeCpus(files.cpu_locations(), files.settings(), node_report.merged(self._listed(), files.state()))
+        return NodeCpus(files.cpu_locations(), files.settings(), self._listed())
 
     def _listed(self) -> list[node_report.ContainerCpus]:
         """Return what the kubelet lists; nothing where it does not answer, which is logged when it begins."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from volcanopy.scheduler.nodes.cpus.cpu_assignment import Cpus, members
 from volcanopy.services.agent.node_report import (
-    ContainerCpus,
     CpuLocation,
     KubeletSettings,
     ReportError,
@@ -14,7 +13,6 @@ from volcanopy.services.agent.node_report import (
     kubelet_settings,
     locations,
     number,
-    state_containers,
 )
 
 _NODE = re.compile(r"node(\d+)")
@@ -55,11 +53,6 @@ class MachineFiles:
         """Return the settings of the kubelet; the defaults without a configuration file. Raises ReportError."""
         file = self.kubelet / "config.yaml"
         return kubelet_settings(_read(file), str(file)) if file.exists() else KubeletSettings()
-
-    def state(self) -> list[ContainerCpus]:
-        """Return the exclusive CPUs in the state file of the CPU manager, nothing without the file. Raises ReportError."""
-        file = self.kubelet / "cpu_manager_state"
-        return state_containers(_read(file), str(file)) if file.exists() else []
 
     def counters(self) -> tuple[str, str]:
         """Return the contents of ``/proc/stat`` and ``/proc/meminfo``. Raises ReportError."""

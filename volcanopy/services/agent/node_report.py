@@ -1,6 +1,5 @@
 """The NumaTopology of a node, from the contents of the kernel's and the kubelet's files. Pure: contents in, values out."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,11 +35,10 @@ class KubeletSettings:
 
 
 class ContainerCpus(NamedTuple):
-    """The exclusive CPUs of a container, with its pod as far as the source names it."""
+    """The exclusive CPUs of a container."""
 
     namespace: str
     pod: str
-    uid: str
     container: str
     cpus: Cpus
 
@@ -99,30 +97,6 @@ def _reserved(config: Mapping[str, Any], file: str) -> str:
     return f"{total}m" if total % 1000 else str(total // 1000)
 
 
-def state_containers(text: str, file: str) -> list[ContainerCpus]:
-    """Return the exclusive CPUs in the state file of the kubelet's CPU manager, by uid of the pod. Raises ReportError."""
-    try:
-        entries = json.loads(text).get("entries") or {}
-        return [
-            ContainerCpus("", "", uid, name, cpu_list(cpus, file))
-            for uid, containers in sorted(entries.items())
-            for name, cpus in sorted(containers.items())
-        ]
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ReportError(f"{file} is not the state of a CPU manager: {error}") from None
-
-
-def merged(listed: Sequence[ContainerCpus], state: Sequence[ContainerCpus]) -> list[ContainerCpus]:
-    """Return the listed containers with the uids of the state file, and its containers that are not listed.
-
-    Exclusive CPUs belong to one container, so the same CPUs are the same container.
-    """
-    uids = {(entry.container, entry.cpus): entry.uid for entry in state}
-    known = {(entry.container, entry.cpus) for entry in listed}
-    named = [entry._replace(uid=uids.get((entry.container, entry.cpus), entry.uid)) for entry in listed]
-    return [*named, *(entry for entry in state if (entry.container, entry.cpus) not in known)]
-
-
 def spec(node: NodeCpus) -> dict[str, Any]:
     """Return the spec of the node's NumaTopology."""
     exclusive = 0
@@ -145,17 +119,14 @@ def spec(node: NodeCpus) -> dict[str, Any]:
 
 
 def _pod_allocations(containers: Sequence[ContainerCpus]) -> list[dict[str, Any]]:
-    pods: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    pods: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in sorted(containers):
         if entry.cpus:
             allocation = {"name": entry.container, "allocations": {"cpu": format_cpus(entry.cpus)}}
-            pods.setdefault((entry.namespace, entry.pod, entry.uid), []).append(allocation)
+            pods.setdefault((entry.namespace, entry.pod), []).append(allocation)
     return [
-        {
-            **{key: value for key, value in (("namespace", namespace), ("name", pod), ("uid", uid)) if value},
-            "containerAllocations": allocations,
-        }
-        for (namespace, pod, uid), allocations in pods.items()
+        {"namespace": namespace, "name": name, "containerAllocations": allocations}
+        for (namespace, name), allocations in pods.items()
     ]
 
 

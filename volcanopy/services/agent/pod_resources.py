@@ -127,7 +127,7 @@ def decode(message: bytes) -> list[ContainerCpus]:
                             raise ValueError(f"the answer has a CPU with the number {cpu}")
                         cpus |= 1 << cpu
             if cpus:
-                result.append(ContainerCpus(names.get(2, ""), names.get(1, ""), "", name, cpus))
+                result.append(ContainerCpus(names.get(2, ""), names.get(1, ""), name, cpus))
     return result
 
 
