@@ -84,7 +84,7 @@ def _volume(name: str, values: Values, created: datetime) -> storage.PersistentV
     reference = storage.ClaimReference(namespace="default", name=claim_name) if claim_name else None
     return storage.PersistentVolume(
         metadata=_meta(name, values, created, labels={_ZONE: values["zone"]} if "zone" in values else {}),
-        spec=storage.VolumeSpec(
+        spec=storage.PersistentVolumeSpec(
             capacity={"storage": values.get("size", "10Gi")},
             access_modes=tuple(_list(values, "mode")) or ("ReadWriteOnce",),
             claim_ref=reference,
