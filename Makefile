@@ -19,7 +19,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
+.PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients apiserver-alone operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -100,6 +100,11 @@ airflow-client: $(VENV)/.dev controlplane  ## Airflow's own operator for pods, w
 	$(PYTHON) -m venv $(VENV)/airflow
 	$(VENV)/airflow/bin/python -m pip install --quiet --disable-pip-version-check apache-airflow-providers-cncf-kubernetes==10.25.0
 	AIRFLOW_PYTHON=$(VENV)/airflow/bin/python $(BIN)/python -m pytest -v -rs tests/clients/test_airflow.py
+
+apiserver-alone:  ## The tests of the embedded API server where only its own distribution is installed, in .venv/apiserver.
+	$(PYTHON) -m venv $(VENV)/apiserver
+	$(VENV)/apiserver/bin/python -m pip install --quiet --disable-pip-version-check --editable 'packages/apiserver[test]'
+	cd packages/apiserver && $(CURDIR)/$(VENV)/apiserver/bin/python -m pytest -p no:cacheprovider tests
 
 workflow-clients: $(VENV)/.dev  ## Snakemake, Prefect, an object store and, with Java and Maven, Nextflow; installed in .venv/clients.
 	$(PYTHON) -m venv $(VENV)/clients
