@@ -35,6 +35,7 @@ PACKAGES = (ROOT, ROOT / "packages" / "apiserver")
 FIRST_COMMANDS = {
     "volcanopy": ("volcanopy", "--version"),
     "volcanopy[local]": ("volcanopy", "local", "up", "--help"),
+    "volcanopy[snakemake]": ("snakemake", "--executor", "volcanopy", "--version"),
     "embedded-apiserver": ("embedded-apiserver", "--help"),
 }
 """By what pip installs: what a user runs first."""
