@@ -74,8 +74,7 @@ class AdmissionSettings:
 
     ``service`` is ``namespace/name`` of the Service in front of it; without one the API server uses ``url``, or, if
     that is empty too, the listening address. With ``fail_closed`` requests are rejected while the server is down. With
-    ``register`` the configurations are written and kept up to date; with ``unregister`` they are deleted when the server
-    ends, so that a local cluster keeps no webhooks without a server.
+    ``unregister`` the webhook configurations are deleted when it ends, so that a local cluster keeps none without a server.
     """
 
     host: str = "127.0.0.1"
@@ -85,7 +84,6 @@ class AdmissionSettings:
     service: str = ""
     url: str = ""
     fail_closed: bool = True
-    register: bool = True
     unregister: bool = True
     namespace: str = "kube-system"
     """The namespace of its Secret and ConfigMap; the Service's namespace, if there is a Service."""
@@ -331,7 +329,7 @@ async def run(
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
-        paths = ReviewPaths(keyring.shared_key, keyring.renew) if settings.register else None
+        paths = ReviewPaths(keyring.shared_key, keyring.renew)
         app = application(answers.by_path, paths)
         async with serving(app, settings, keyring) as address, asyncio.TaskGroup() as tasks:
             supervisor = Supervisor()
@@ -339,8 +337,7 @@ async def run(
             cluster.watch(supervisor)
             supervising = tasks.create_task(supervisor.run())
             await cluster.complete()
-            part = paths.current if paths is not None else str
-            publish = partial(_publish, client, settings, keyring, policy, address, part)
+            publish = partial(_publish, client, settings, keyring, policy, address, paths)
             await answered(publish)
             log.info("admission webhook serving", address=address)
             machine.freeze_garbage_collector()
@@ -348,7 +345,7 @@ async def run(
             supervisor.add("webhook configuration", lambda: _keep(client, settings, keyring, policy, publish))
             await stop.wait()
             supervising.cancel()
-        if settings.register and settings.unregister:
+        if settings.unregister:
             await unregister(client)
 
 
@@ -366,10 +363,8 @@ async def _publish(
     keyring: Keyring,
     policy: PolicyFile,
     address: str,
-    part: Callable[[], str],
+    paths: ReviewPaths,
 ) -> None:
-    if not settings.register:
-        return
     apis = api_views(client, settings.api)
     registration = Registration(
         address=settings.url or address,
@@ -378,7 +373,7 @@ async def _publish(
         fail_closed=settings.fail_closed,
         policy=with_schedulers(policy.current, apis.scheduler_names),
         bindings=apis.bindings,
-        path_part=part(),
+        path_part=paths.current(),
     )
     await register(client, registration)
 
@@ -395,8 +390,7 @@ async def _keep(
         await asyncio.sleep(settings.period)
         policy.reload()
         try:
-            bundle = await published(client) if settings.register else b""
-            await keyring.renew(bundle)
+            await keyring.renew(await published(client))
             await publish()
         except KubeError as fault:
             log.warning("certificates and webhook configurations not updated", error=str(fault))
