@@ -4,7 +4,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from embedded_apiserver.quantities import measure
-from embedded_apiserver.schema.metadata_validation import Broken, qualified_faults, required, unsupported, wrong
+from embedded_apiserver.schema.metadata_validation import (
+    Broken,
+    faults_of,
+    missing_fields,
+    not_one_of,
+    qualified_faults,
+    required,
+    unsupported,
+    wrong,
+)
 from embedded_apiserver.store.object_store import Body
 
 _CONVERTED = frozenset(
@@ -25,8 +34,8 @@ _DIVISORS = {
 def field_reference_faults(reference: Body, path: str, supported: Sequence[str]) -> Iterator[Broken]:
     """What is wrong with a `fieldRef`; `supported` fields besides single labels and annotations."""
     field, version = reference.get("fieldPath") or "", reference.get("apiVersion") or "v1"
+    yield from missing_fields(reference, path, "fieldPath")
     if not field:
-        yield required(f"{path}.fieldPath")
         return
     subscript = _SUBSCRIPT.fullmatch(field)
     base = subscript[1] if subscript else field
@@ -34,12 +43,10 @@ def field_reference_faults(reference: Body, path: str, supported: Sequence[str])
         problem = f"unsupported pod version: {version}" if version != "v1" else f"field label not supported: {base}"
         yield wrong(f"{path}.fieldPath", field, f"error converting fieldPath: {problem}")
     elif subscript is None:
-        if field not in supported:
-            yield unsupported(f"{path}.fieldPath", field, supported)
+        yield from not_one_of(f"{path}.fieldPath", field, supported)
     elif base in {"metadata.annotations", "metadata.labels"}:
         key = subscript[2].lower() if base == "metadata.annotations" else subscript[2]
-        for text in qualified_faults(key):
-            yield wrong(path, subscript[2], text)
+        yield from faults_of(path, subscript[2], qualified_faults(key))
     else:
         yield wrong(path, base, "does not support subscript")
 

@@ -7,17 +7,19 @@ from embedded_apiserver.kinds.downward_validation import field_reference_faults,
 from embedded_apiserver.schema.metadata_validation import (
     Broken,
     duplicate,
+    faults_of,
     forbidden_field,
+    missing_fields,
+    not_one_of,
+    out_of_range,
     required,
     subdomain_faults,
-    unsupported,
     wrong,
 )
 from embedded_apiserver.store.object_store import Body
 
 _PROTOCOLS, _SCHEMES = ("SCTP", "TCP", "UDP"), ("HTTP", "HTTPS")
 _HIGHEST_PORT, _HIGHEST_ID = 65535, 2**31 - 1
-_PORT = "must be between 1 and 65535, inclusive"
 _VARIABLE, _KEY = re.compile(r"[ -<>-~]+"), re.compile(r"[-._a-zA-Z0-9]+")
 _VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _KEY_TEXT = (
@@ -60,8 +62,7 @@ def user_faults(context: Body, path: str) -> Iterator[Broken]:
         (f"supplementalGroups[{index}]", gid) for index, gid in enumerate(context.get("supplementalGroups") or ())
     ]
     for key, number in numbers:
-        if number is not None and not 0 <= number <= _HIGHEST_ID:
-            yield wrong(f"{path}.{key}", number, f"must be between 0 and {_HIGHEST_ID}, inclusive")
+        yield from out_of_range(f"{path}.{key}", number, 0, _HIGHEST_ID)
 
 
 def host_port_faults(containers: list[Body], path: str) -> Iterator[Broken]:
@@ -81,18 +82,14 @@ def _port_faults(ports: list[Body] | tuple[()], path: str) -> Iterator[Broken]:
     for index, port in enumerate(ports):
         here, number, name = f"{path}[{index}]", port.get("containerPort"), port.get("name")
         if name and (texts := _port_name_faults(name)):
-            yield from (wrong(f"{here}.name", name, text) for text in texts)
+            yield from faults_of(f"{here}.name", name, texts)
         elif name and name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name or "")
-        if not number:
-            yield required(f"{here}.containerPort")
-        elif not 1 <= number <= _HIGHEST_PORT:
-            yield wrong(f"{here}.containerPort", number, _PORT)
-        if port.get("hostPort") and not 1 <= port["hostPort"] <= _HIGHEST_PORT:
-            yield wrong(f"{here}.hostPort", port["hostPort"], _PORT)
-        if port["protocol"] not in _PROTOCOLS:
-            yield unsupported(f"{here}.protocol", port["protocol"], _PROTOCOLS)
+        yield from missing_fields(port, here, "containerPort")
+        yield from out_of_range(f"{here}.containerPort", number or None, 1, _HIGHEST_PORT)
+        yield from out_of_range(f"{here}.hostPort", port.get("hostPort") or None, 1, _HIGHEST_PORT)
+        yield from not_one_of(f"{here}.protocol", port["protocol"], _PROTOCOLS)
 
 
 def _port_name_faults(name: str) -> list[str]:
@@ -111,9 +108,8 @@ def _port_name_faults(name: str) -> list[str]:
 
 def _variable_faults(variable: Body, path: str) -> Iterator[Broken]:
     name, source = variable.get("name"), variable.get("valueFrom")
-    if not name:
-        yield required(f"{path}.name")
-    elif not _VARIABLE.fullmatch(name):
+    yield from missing_fields(variable, path, "name")
+    if name and not _VARIABLE.fullmatch(name):
         yield wrong(f"{path}.name", name, _VARIABLE_TEXT)
     if source is None:
         return
@@ -136,11 +132,10 @@ def _variable_faults(variable: Body, path: str) -> Iterator[Broken]:
 
 
 def _key_faults(reference: Body, path: str) -> Iterator[Broken]:
-    for text in subdomain_faults(reference.get("name") or ""):
-        yield wrong(f"{path}.name", reference.get("name") or "", text)
-    key = reference.get("key")
+    name, key = (reference.get(field) or "" for field in ("name", "key"))
+    yield from faults_of(f"{path}.name", name, subdomain_faults(name))
+    yield from missing_fields(reference, path, "key")
     if not key:
-        yield required(f"{path}.key")
         return
     if len(key) > 253:
         yield wrong(f"{path}.key", key, "must be no more than 253 characters")
@@ -158,8 +153,7 @@ def _source_faults(source: Body, path: str, index: int) -> Iterator[Broken]:
         yield wrong(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
     present = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
     for kind in present:
-        if not source[kind].get("name"):
-            yield required(f"{path}[{index}].{kind}.name")
+        yield from missing_fields(source[kind], f"{path}[{index}].{kind}", "name")
     if not present:
         yield wrong(path, "", "must specify one of: `configMapRef` or `secretRef`")
     if len(present) > 1:
@@ -183,13 +177,13 @@ def _handler_faults(owner: Body, path: str) -> Iterator[Broken]:
     yield from (forbidden_field(f"{path}.{kind}", "may not specify more than 1 handler type") for kind in present[1:])
     kind = present[0]
     handler, here = owner[kind], f"{path}.{kind}"
-    if kind == "exec" and not handler.get("command"):
-        yield required(f"{here}.command")
+    if kind == "exec":
+        yield from missing_fields(handler, here, "command")
     if kind in {"httpGet", "tcpSocket", "grpc"}:
         port = handler.get("port") or 0
         if isinstance(port, str):
-            yield from (wrong(f"{here}.port", port, text) for text in _port_name_faults(port))
-        elif not 1 <= port <= _HIGHEST_PORT:
-            yield wrong(f"{here}.port", port, _PORT)
-    if kind == "httpGet" and handler.get("scheme", "HTTP") not in _SCHEMES:
-        yield unsupported(f"{here}.scheme", handler["scheme"], _SCHEMES)
+            yield from faults_of(f"{here}.port", port, _port_name_faults(port))
+        else:
+            yield from out_of_range(f"{here}.port", port, 1, _HIGHEST_PORT)
+    if kind == "httpGet":
+        yield from not_one_of(f"{here}.scheme", handler.get("scheme", "HTTP"), _SCHEMES)

@@ -10,9 +10,13 @@ from embedded_apiserver.quantities import measure
 from embedded_apiserver.schema.metadata_validation import (
     Broken,
     duplicate,
+    faults_of,
     forbidden_field,
     label_faults,
     label_map_faults,
+    missing_fields,
+    not_one_of,
+    out_of_range,
     qualified_faults,
     required,
     subdomain_faults,
@@ -46,9 +50,7 @@ _NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
 def pod_faults(spec: Body, path: str) -> list[Broken]:
     """What is wrong with a pod's spec."""
     faults: list[Broken] = []
-    containers = spec.get("containers")
-    if not containers:
-        faults.append(required(f"{path}.containers"))
+    faults += missing_fields(spec, path, "containers")
     seen: set[str] = set()
     volumes: dict[str, Body] = {}
     if spec.get("volumes"):
@@ -58,18 +60,12 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
             faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
         if any("ports" in container for container in spec.get(key) or ()):
             faults += host_port_faults(spec[key], f"{path}.{key}")
-    if spec["restartPolicy"] not in _RESTART:
-        faults.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART))
-    if spec["dnsPolicy"] not in _DNS:
-        faults.append(unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS))
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= 2**31 - 1:
-        text = "must be between 1 and 2147483647, inclusive"
-        faults.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
+    faults += not_one_of(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART)
+    faults += not_one_of(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS)
+    faults += out_of_range(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, 2**31 - 1)
     for key, rule in _NAMES:
-        name = spec.get(key)
-        if name and (texts := rule(name)):
-            faults += [wrong(f"{path}.{key}", name, text) for text in texts]
+        if name := spec.get(key):
+            faults += faults_of(f"{path}.{key}", name, rule(name))
     if spec.get("nodeSelector"):
         faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("tolerations") != USUAL_TOLERATIONS:
@@ -78,32 +74,25 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
         faults += user_faults(spec["securityContext"], f"{path}.securityContext")
     if spec.get("hostAliases"):
         faults += _alias_faults(spec["hostAliases"], f"{path}.hostAliases")
-    if spec.get("os") and spec["os"].get("name") not in _SYSTEMS:
-        faults.append(unsupported(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS))
+    if spec.get("os"):
+        faults += not_one_of(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS)
     if spec.get("schedulingGates"):
         faults += _gate_faults(spec, path)
     return faults
 
 
 def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[Broken]:
-    name = container.get("name")
-    if not name:
-        yield required(f"{path}.name")
-    else:
-        for text in label_faults(name):
-            yield wrong(f"{path}.name", name, text)
+    yield from missing_fields(container, path, "name")
+    if name := container.get("name"):
+        yield from faults_of(f"{path}.name", name, label_faults(name))
         if name in seen:
             yield duplicate(f"{path}.name", name)
         seen.add(name)
-    image = container.get("image")
-    if not image:
-        yield required(f"{path}.image")
-    elif image != image.strip():
+    yield from missing_fields(container, path, "image")
+    if (image := container.get("image")) and image != image.strip():
         yield wrong(f"{path}.image", image, "must not have leading or trailing whitespace")
-    if container["imagePullPolicy"] not in _PULL:
-        yield unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL)
-    if container["terminationMessagePolicy"] not in _MESSAGE:
-        yield unsupported(f"{path}.terminationMessagePolicy", container["terminationMessagePolicy"], _MESSAGE)
+    for key, allowed in (("imagePullPolicy", _PULL), ("terminationMessagePolicy", _MESSAGE)):
+        yield from not_one_of(f"{path}.{key}", container[key], allowed)
     if container.get("restartPolicy") not in {None, *_RESTART}:
         yield unsupported(f"{path}.restartPolicy", container["restartPolicy"], sorted(_RESTART))
     yield from mount_faults(container, path, volumes)
@@ -167,8 +156,7 @@ def _alias_faults(aliases: list[Body], path: str) -> Iterator[Broken]:
         except ValueError:
             yield wrong(f"{path}[{index}].ip", alias.get("ip") or "", _ADDRESS)
         for number, name in enumerate(alias.get("hostnames") or ()):
-            for text in subdomain_faults(name):
-                yield wrong(f"{path}[{index}].hostnames[{number}]", name, text)
+            yield from faults_of(f"{path}[{index}].hostnames[{number}]", name, subdomain_faults(name))
 
 
 def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
@@ -176,8 +164,7 @@ def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
         here = f"{path}.tolerations[{index}]"
         key, operator = toleration.get("key"), toleration.get("operator")
         if key:
-            for text in qualified_faults(key):
-                yield wrong(f"{here}.key", key, text)
+            yield from faults_of(f"{here}.key", key, qualified_faults(key))
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             yield wrong(f"{here}.operator", operator or "", text)
@@ -186,8 +173,8 @@ def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
         if operator == "Exists" and toleration.get("value"):
             yield wrong(f"{here}.operator", toleration, "value must be empty when `operator` is 'Exists'")
         effect = toleration.get("effect")
-        if effect and effect not in _EFFECTS:
-            yield unsupported(f"{here}.effect", effect, _EFFECTS)
+        if effect:
+            yield from not_one_of(f"{here}.effect", effect, _EFFECTS)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             yield wrong(f"{here}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set")
 
@@ -197,8 +184,7 @@ def _gate_faults(spec: Body, path: str) -> Iterator[Broken]:
     seen: set[str] = set()
     for index, gate in enumerate(gates):
         name = gate.get("name") or ""
-        for text in qualified_faults(name):
-            yield wrong(f"{path}.schedulingGates[{index}]", name, text)
+        yield from faults_of(f"{path}.schedulingGates[{index}]", name, qualified_faults(name))
         if name in seen:
             yield duplicate(f"{path}.schedulingGates[{index}]", name)
         seen.add(name)

@@ -6,8 +6,11 @@ from embedded_apiserver.kinds.downward_validation import field_reference_faults,
 from embedded_apiserver.schema.metadata_validation import (
     Broken,
     duplicate,
+    faults_of,
     forbidden_field,
     label_faults,
+    missing_fields,
+    not_one_of,
     required,
     subdomain_faults,
     unsupported,
@@ -27,10 +30,8 @@ def volume_faults(volumes: list[Body], path: str, sound: dict[str, Body]) -> Ite
     """What is wrong with volumes; those without a fault are added to `sound`, which mounts may name."""
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
-        faults = list(_source_faults(volume, here))
-        faults += (
-            [wrong(f"{here}.name", name, text) for text in label_faults(name)] if name else [required(f"{here}.name")]
-        )
+        faults = [*_source_faults(volume, here), *missing_fields(volume, here, "name")]
+        faults += faults_of(f"{here}.name", name, label_faults(name)) if name else ()
         if name in sound:
             faults.append(duplicate(f"{here}.name", name))
         if not faults:
@@ -53,56 +54,29 @@ def _empty_dir_faults(source: Body, path: str) -> Iterator[Broken]:
 
 
 def _host_path_faults(source: Body, path: str) -> Iterator[Broken]:
-    if source.get("path"):
-        yield from _backstep_faults(source["path"], f"{path}.path")
-    else:
-        yield required(f"{path}.path")
-    if (source.get("type") or "") not in _HOST_PATHS:
-        yield unsupported(f"{path}.type", source["type"], _HOST_PATHS)
+    yield from missing_fields(source, path, "path")
+    yield from _backstep_faults(source.get("path") or "", f"{path}.path")
+    yield from not_one_of(f"{path}.type", source.get("type") or "", _HOST_PATHS)
 
 
 def _nfs_faults(source: Body, path: str) -> Iterator[Broken]:
-    for key in ("server", "path"):
-        if not source.get(key):
-            yield required(f"{path}.{key}")
+    yield from missing_fields(source, path, "server", "path")
     if not (source.get("path") or "").startswith("/"):
         yield wrong(f"{path}.path", source.get("path") or "", "must be an absolute path")
 
 
-def _claim_faults(source: Body, path: str) -> Iterator[Broken]:
-    if not source.get("claimName"):
-        yield required(f"{path}.claimName")
-
-
-def _ephemeral_faults(source: Body, path: str) -> Iterator[Broken]:
-    if not source.get("volumeClaimTemplate"):
-        yield required(f"{path}.volumeClaimTemplate")
-
-
 def _csi_faults(source: Body, path: str) -> Iterator[Broken]:
-    if not source.get("driver"):
-        yield required(f"{path}.driver")
-    else:
-        for text in subdomain_faults(source["driver"].lower()):
-            yield wrong(f"{path}.driver", source["driver"], text)
-
-
-def _secret_faults(source: Body, path: str) -> Iterator[Broken]:
-    yield from _items_faults(source, path, "secretName")
-
-
-def _config_map_faults(source: Body, path: str) -> Iterator[Broken]:
-    yield from _items_faults(source, path, "name")
+    yield from missing_fields(source, path, "driver")
+    if driver := source.get("driver"):
+        yield from faults_of(f"{path}.driver", driver, subdomain_faults(driver.lower()))
 
 
 def _items_faults(source: Body, path: str, name: str) -> Iterator[Broken]:
-    if not source.get(name):
-        yield required(f"{path}.{name}")
+    yield from missing_fields(source, path, name)
     yield from _mode_faults(source, "defaultMode", path)
     for index, item in enumerate(source.get("items") or ()):
         here = f"{path}.items[{index}]"
-        if not item.get("key"):
-            yield required(f"{here}.key")
+        yield from missing_fields(item, here, "key")
         yield from _file_faults(item, here)
         yield from _mode_faults(item, "mode", here)
 
@@ -166,14 +140,14 @@ def _lifetime_faults(token: Body, path: str) -> Iterator[Broken]:
 _SOURCES: Mapping[str, Callable[[Body, str], Iterator[Broken]]] = {
     "emptyDir": _empty_dir_faults,
     "hostPath": _host_path_faults,
-    "secret": _secret_faults,
+    "secret": lambda source, path: _items_faults(source, path, "secretName"),
     "nfs": _nfs_faults,
-    "persistentVolumeClaim": _claim_faults,
+    "persistentVolumeClaim": lambda source, path: missing_fields(source, path, "claimName"),
     "downwardAPI": _downward_faults,
-    "configMap": _config_map_faults,
+    "configMap": lambda source, path: _items_faults(source, path, "name"),
     "projected": _projected_faults,
     "csi": _csi_faults,
-    "ephemeral": _ephemeral_faults,
+    "ephemeral": lambda source, path: missing_fields(source, path, "volumeClaimTemplate"),
 }
 """The checks of sources, in the order in which the first is the one that counts."""
 
@@ -212,9 +186,8 @@ def mount_faults(container: Body, path: str, volumes: Mapping[str, Body]) -> Ite
     points: set[str] = set()
     for index, mount in enumerate(mounts):
         here, name, point = f"{path}.volumeMounts[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
-        yield from _name_faults(name, here, volumes)
-        if not point:
-            yield required(f"{here}.mountPath")
+        yield from _name_faults(mount, here, volumes)
+        yield from missing_fields(mount, here, "mountPath")
         if point in points:
             yield wrong(f"{here}.mountPath", point, "must be unique")
         points.add(point)
@@ -227,10 +200,9 @@ def mount_faults(container: Body, path: str, volumes: Mapping[str, Body]) -> Ite
     yield from _device_faults(devices, path, volumes, points)
 
 
-def _name_faults(name: str, path: str, volumes: Mapping[str, Body]) -> Iterator[Broken]:
-    if not name:
-        yield required(f"{path}.name")
-    if name not in volumes:
+def _name_faults(owner: Body, path: str, volumes: Mapping[str, Body]) -> Iterator[Broken]:
+    yield from missing_fields(owner, path, "name")
+    if (name := owner.get("name") or "") not in volumes:
         yield Broken(f"{path}.name", "FieldValueNotFound", f'Not found: "{name}"')
 
 
@@ -246,8 +218,8 @@ def _sub_path_faults(mount: Body, path: str, here: str) -> Iterator[Broken]:
 
 def _propagation_faults(mount: Body, path: str, container: Body) -> Iterator[Broken]:
     propagation, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
-    if propagation is not None and propagation not in _PROPAGATIONS:
-        yield unsupported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
+    if propagation is not None:
+        yield from not_one_of(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
     if propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden_field(f"{path}.mountPropagation", text)
@@ -270,15 +242,14 @@ def _device_faults(
     device_paths: set[str] = set()
     for index, device in enumerate(devices):
         here, name, point = f"{path}.volumeDevices[{index}]", device.get("name") or "", device.get("devicePath") or ""
-        yield from _name_faults(name, here, volumes)
+        yield from _name_faults(device, here, volumes)
         if name in volumes and not {"persistentVolumeClaim", "ephemeral"} & set(volumes[name]):
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             yield wrong(f"{here}.name", name, text)
         if name in names:
             yield wrong(f"{here}.name", name, "must be unique")
-        if not point:
-            yield required(f"{here}.devicePath")
-        elif ".." in point.split("/"):
+        yield from missing_fields(device, here, "devicePath")
+        if ".." in point.split("/"):
             yield wrong(f"{here}.devicePath", point, "can not contain backsteps ('..')")
         if point in device_paths:
             yield wrong(f"{here}.devicePath", point, "must be unique")

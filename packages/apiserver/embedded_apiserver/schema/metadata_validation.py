@@ -1,7 +1,7 @@
 """Field errors worded as by a real API server, and the validation of names, labels and annotations of every kind."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,6 +40,28 @@ def unsupported(path: str, value: Any, allowed: Iterable[str]) -> Broken:
     """The field's value is not one of the allowed values."""
     supported = ", ".join(f'"{word}"' for word in allowed)
     return Broken(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {supported}")
+
+
+def missing_fields(owner: Body, path: str, *keys: str) -> Iterator[Broken]:
+    """Yield the fields that must be there and are not."""
+    return (required(f"{path}.{key}") for key in keys if not owner.get(key))
+
+
+def faults_of(path: str, value: Any, texts: Iterable[str]) -> Iterator[Broken]:
+    """Yield what is wrong with the value of a field."""
+    return (wrong(path, value, text) for text in texts)
+
+
+def not_one_of(path: str, value: Any, allowed: Sequence[str]) -> Iterator[Broken]:
+    """Yield a fault if the field's value is not one of the allowed values."""
+    if value not in allowed:
+        yield unsupported(path, value, allowed)
+
+
+def out_of_range(path: str, number: float | None, low: int, high: int) -> Iterator[Broken]:
+    """Yield a fault if the field has a number that is not in the range."""
+    if number is not None and not low <= number <= high:
+        yield wrong(path, number, f"must be between {low} and {high}, inclusive")
 
 
 def duplicate(path: str, value: Any) -> Broken:
@@ -148,10 +170,8 @@ def label_map_faults(labels: Body | None, path: str) -> list[Broken]:
     """What is wrong with a map of labels."""
     faults: list[Broken] = []
     for key, value in (labels or {}).items():
-        if broken := qualified_faults(key):
-            faults += [wrong(path, key, text) for text in broken]
-        if broken := label_value_faults(value):
-            faults += [wrong(path, value, text) for text in broken]
+        faults += faults_of(path, key, qualified_faults(key))
+        faults += faults_of(path, value, label_value_faults(value))
     return faults
 
 
