@@ -1,4 +1,4 @@
-"""Every end-to-end test runs twice: on the embedded API server, and on a real kube-apiserver with etcd."""
+"""Every end-to-end test runs on both API servers (`tests/servers.py`)."""
 
 import contextlib
 import uuid
@@ -11,6 +11,7 @@ import yaml
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import CRON_JOBS, FLOWS, JOBS, POD_GROUPS, PODS, World
+from tests.servers import SERVERS
 from volcanopy.api.gang_apis import GANG_APIS
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
@@ -39,7 +40,7 @@ WORKLOADS: tuple[Kind[Json], ...] = (
 """What would make its pods anew."""
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=SERVERS)
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     """A cluster of three nodes with everything at work, and a namespace in it."""
     namespace = f"e2e-{uuid.uuid4().hex[:8]}"

@@ -12,6 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import QUEUES, World, batch_job
 from tests.security.extremes import BASES, Schemas, objects
+from tests.servers import SERVERS
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NotFound
@@ -25,11 +26,10 @@ SEED, EACH = 20260801, 40
 """Objects of each kind."""
 # Without admission, which rejects some: the services withstand what the schemas accept.
 PARTS = Parts(admission=None, adopt_all=False)
-SLOW = pytest.mark.slow("sends 520 objects to a real API server")
 TAINT = {"key": "control", "value": "yes", "effect": "NoSchedule"}
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=[pytest.mark.real, SLOW])])
+@pytest.fixture(params=SERVERS)
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """A cluster whose first node and queue ``control`` are for the jobs of everybody else."""
     namespace = f"extreme-{uuid.uuid4().hex[:8]}"
@@ -92,6 +92,7 @@ async def schemas_of(world: World, base: Json) -> Schemas:
     return Schemas(json.loads(await world.client.get_raw(path))["components"]["schemas"])
 
 
+@pytest.mark.slow("sends 520 objects to an API server")
 async def test_a_job_completes_beside_every_legal_extreme(world: World) -> None:
     await control(world, "before")
     restarts, accepted, faults = _restarts(), Counter[str](), list[str]()

@@ -1,4 +1,4 @@
-"""Every test of a service runs on both API servers."""
+"""Every test of a service runs on both API servers (`tests/servers.py`)."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -8,13 +8,14 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
+from tests.servers import SERVERS
 from tests.services.service_cluster import Cluster, embedded_cluster
 from volcanopy.kube.client.kubeconfig import load_connection
 
 __all__ = ["real_control_plane"]
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=SERVERS)
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     """A namespace of its own on an API server."""
     namespace = _new_namespace()

@@ -12,6 +12,7 @@ from embedded_apiserver.server import ApiServer
 from tests.admission.golden_cases import cases, read
 from tests.controlplane.fixtures import kubectl_program, real_control_plane
 from tests.controlplane.plane import ControlPlane
+from tests.servers import SERVERS
 from tests.services.golden_cluster import KINDS, WORLD, KubectlResult, Stage, existing_object, stage
 from tests.services.service_cluster import install_kinds
 from volcanopy.api import names
@@ -39,7 +40,7 @@ _APPLIED = (
 )
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=SERVERS)
 async def played(
     request: pytest.FixtureRequest, kubectl_program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Stage]:

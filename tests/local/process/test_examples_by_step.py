@@ -90,12 +90,6 @@ def search_path_with(module: str, uid: int) -> str:
     pytest.skip(f"package {module} is not installed for programs of uid {uid}: pip install '.[examples]'")
 
 
-@pytest.mark.slow("runs four examples")
-@pytest.mark.parametrize(("user", "step"), STEPS)
-def test_the_examples_compute_their_results(open_folder: Path, step: str, user: bool) -> None:
-    run(open_folder, step, user=user)
-
-
 on_strongest_step = pytest.mark.parametrize(
     ("user", "step"),
     [
@@ -103,6 +97,12 @@ on_strongest_step = pytest.mark.parametrize(
         for case in STEPS
     ],
 )
+
+
+@pytest.mark.slow("runs four examples")
+@on_strongest_step
+def test_the_examples_compute_their_results(open_folder: Path, step: str, user: bool) -> None:
+    run(open_folder, step, user=user)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < CPUS_OF_ALTERNATIVE, reason=f"needs {CPUS_OF_ALTERNATIVE} cpus")

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from tests.nightly import nightly
 from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
 from tests.scheduler.reference.weighted_shares import QueueNode, shares_of
@@ -58,7 +59,9 @@ def averages(run: LongRun, settling: int, measured: int) -> dict[str, float]:
     return {leaf: sums[leaf] / sums.total() for leaf in LEAVES}
 
 
-@pytest.mark.parametrize("plugin", ["proportion", "capacity", "drf"])
+@pytest.mark.parametrize(
+    "plugin", [pytest.param("proportion", marks=nightly), pytest.param("capacity", marks=nightly), "drf"]
+)
 def test_long_run_shares_are_within_two_percent_of_the_weights(plugin: str) -> None:
     streams = [Stream(leaf, pods=(1, 1, 2, 3), cpu=("1",), minutes=(4, 16), backlog=0.2) for leaf in LEAVES]
     run = LongRun(world(claims=plugin == "capacity"), config(plugin), streams, seed=1)
