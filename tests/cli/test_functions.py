@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,67 @@ def test_a_pod_that_ends_without_an_outcome_says_why(executor: Executor) -> None
 
     with pytest.raises(JobError, match=r"(?s)Failed.*out of paper"):
         executor.submit(end).result(timeout=120)
+
+
+class Unreadable(Exception):
+    """An exception that pickle cannot make again, as many libraries have."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+
+
+async def later(number: int) -> int:
+    return number + 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Unreadable(3, "out of paper"), r"Unreadable\('3: out of paper'\); the Unreadable cannot be pickled"),
+        (RuntimeError(threading.Lock()), "the RuntimeError cannot be pickled"),
+        ((number for number in range(3)), "the generator cannot be pickled: .*: return data, such as a list"),
+        (threading.Lock(), "the lock cannot be pickled"),
+    ],
+    ids=["exception of two arguments", "exception with a lock", "generator", "lock"],
+)
+def test_every_outcome_can_be_read_and_names_what_it_could_not_carry(value: object, message: str) -> None:
+    _, content = pod_program.pickled(not isinstance(value, Exception), value, 2**20)
+    returned, error = pickle.loads(content)
+    assert not returned
+    assert re.search(message, str(error)), str(error)
+    assert any("In the pod" in note for note in getattr(error, "__notes__", ())) == isinstance(value, Exception)
+
+
+def test_a_coroutine_function_runs_to_its_end(executor: Executor) -> None:
+    assert executor.submit(later, 2).result(timeout=120) == 3  # type: ignore[comparison-overlap]
+
+
+def test_a_call_beyond_its_memory_says_so(executor: Executor) -> None:
+    with pytest.raises(JobError, match=r"OOMKilled.*more memory than that of its Executor"):
+        executor.submit(bytearray, 2**30).result(timeout=120)
+
+
+def test_a_block_that_raises_leaves_its_jobs_and_names_them(processes: Path, tmp_path: Path) -> None:
+    """Ctrl-C while a call waits must not wait for the call."""
+    calls = []
+
+    def interrupted() -> None:
+        with Executor(tmp_path, cpu=4000, kubeconfig=processes) as executor:
+            calls.append(executor.submit(abs, -1))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted()
+    assert calls[0].element.job in "".join(caught.value.__notes__)
+    assert not calls[0].done()
+    calls[0].cancel()
+
+
+@pytest.mark.parametrize("options", [{"gpus": 1.5}, {"kubeconfig": "/of/nobody"}])
+def test_an_error_names_the_argument_and_no_option_of_the_command_line(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(JobError, match=r"gpu: '1.5' is not an integer|kubeconfig") as caught:
+        Executor(tmp_path, **options).submit(abs, -1)
+    assert "--" not in str(caught.value)
 
 
 def test_a_waiting_call_says_why_and_can_be_cancelled(processes: Path, tmp_path: Path) -> None:

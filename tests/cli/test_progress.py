@@ -1,12 +1,19 @@
-"""Jobs as rows of the table of `local run`."""
+"""Progress on terminals: jobs as rows of the table of `local run`, and a line for each wait."""
 
+import io
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
+import pytest
 from rich.console import Console
 
+from tests.cli.run_commands import COMMAND, read_until, terminal
+from volcanopy import AdmissionWarning, Job
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.local_cluster.progress import seconds, table
+from volcanopy.client.progress import progress
 
 NOW = datetime(2030, 1, 1, 0, 1, 0, tzinfo=UTC)
 
@@ -61,3 +68,32 @@ def test_a_table_on_a_terminal_wraps_only_the_sentence() -> None:
     column = heading.index("REASON")
     assert first.startswith("j     Pending")
     assert " ".join(line[column:].strip() for line in (first, *more)).strip() == message
+
+
+class Terminal(io.StringIO):
+    """Standard error that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_long_work_has_a_line_each_on_a_terminal_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress("reading [1]"), progress(lambda: "job a: waits", lambda: 0.25):
+            pass
+        assert ("reading [1]" in stream.getvalue()) is shown
+        assert ("job a: waits" in stream.getvalue()) is shown
+        assert bool(stream.getvalue()) is shown
+
+
+def test_a_wait_shows_its_job_on_a_terminal(processes: Path) -> None:
+    with pytest.warns(AdmissionWarning, match="no node is large enough"):
+        job = Job(["true"], here=True, cpu=4000, kubeconfig=processes).submit()
+    words = [*COMMAND, "job", "wait", job.name]
+    with terminal(words, {"KUBECONFIG": str(processes)}, 160) as (process, end):
+        read_until(end, process, f'job "{job.name}": Pending: ')
+        job.cancel()
+        assert f'job "{job.name}" cannot become Completed: it is Terminated' in read_until(end, process)

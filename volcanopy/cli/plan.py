@@ -16,6 +16,7 @@ from volcanopy.cli import whatif
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.client import whatif_engine
 from volcanopy.client.errors import CommandError
+from volcanopy.client.progress import progress
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.scheduler.core import schedule
@@ -66,21 +67,23 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
 
     Moment and configuration are those of a snapshot among the files, unless options specify others.
     """
-    manifests = read(files)
+    with progress("reading manifests"):
+        manifests = read(files)
     try:
         plugins = registry()
         if options.diff:
             _print_difference(manifests, options, plugins)
             return
-        world = _world(manifests, options, plugins)
+        with progress(f"scheduling cycles of {len(manifests)} objects"):
+            world = _world(manifests, options, plugins)
     except ThirdPartyError as error:
         raise CommandError(str(error)) from None
     jobs = None
     if options.remedy:
         jobs = frozenset({_named(world, options.remedy)})
-    world.answer = answers.answer(
-        world.engine, whatif_engine.limits(world.engine, options.seconds, jobs=jobs, estimates=True)
-    )
+    limits = whatif_engine.limits(world.engine, options.seconds, jobs=jobs, estimates=True)
+    with progress("searching for changes that let waiting jobs start"):
+        world.answer = answers.answer(world.engine, limits)
     if options.remedy:
         world = _with_remedy(world, manifests, options, plugins)
     _show(world, options)

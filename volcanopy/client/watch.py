@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from volcanopy.client.durations import WEEK
 from volcanopy.client.errors import CommandError
 from volcanopy.client.kinds import key_of, word
+from volcanopy.client.progress import progress
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
@@ -124,33 +125,37 @@ async def wait_until(
     timeout: float = WEEK,
     *,
     watch_all: bool = False,
+    quiet: bool = False,
 ) -> Json:
     """Wait until this object, identified by its uid, reaches the goal; returns it in its last state.
 
     ``reached`` and ``summary`` get the object and all watched ones: those of its kind with ``watch_all``. ``reached`` may
-    raise CommandError for an object that can no longer reach the goal. Raises CommandError at the timeout.
+    raise CommandError for an object that can no longer reach the goal. A terminal shows the state unless ``quiet``. Raises
+    CommandError at the timeout.
     """
     key, uid = key_of(body), body["metadata"]["uid"]
     name = f'{word(kind)} "{key.name}"'
     objects: Objects = {}
     fields = "" if watch_all else f"metadata.name={key.name}"
+    display = nullcontext() if quiet else progress(lambda: f"{name}: {summary(body, objects)}")
     try:
-        async with (
-            asyncio.timeout(timeout),
-            watch_objects(client, kind, key.namespace or None, fields=fields) as watched,
-        ):
-            while True:
-                current, objects = watched.with_uid(uid), watched.objects
-                if current is None and goal == DELETED:
-                    return body
-                if current is None:
-                    raise CommandError(
-                        f"{name} was deleted before it was {goal.lower()}: it was {summary(body, objects)}"
-                    )
-                body = current
-                if goal != DELETED and reached(body, objects):
-                    return body
-                await watched.changed()
+        with display:
+            async with (
+                asyncio.timeout(timeout),
+                watch_objects(client, kind, key.namespace or None, fields=fields) as watched,
+            ):
+                while True:
+                    current, objects = watched.with_uid(uid), watched.objects
+                    if current is None and goal == DELETED:
+                        return body
+                    if current is None:
+                        raise CommandError(
+                            f"{name} was deleted before it was {goal.lower()}: it was {summary(body, objects)}"
+                        )
+                    body = current
+                    if goal != DELETED and reached(body, objects):
+                        return body
+                    await watched.changed()
     except TimeoutError:
         state = summary(body, objects)
         raise CommandError(f"timed out waiting for {name} to be {goal.lower()}: it is {state}") from None

@@ -47,7 +47,7 @@ async def _follow(cluster: ClusterOptions, namespace: str, name: str) -> None:
     """Print the job's logs until it has finished; raises CommandError unless it is Completed."""
     async with cluster.client() as client:
         body = await client.get(JOBS, namespace, name)
-        finishing = asyncio.create_task(wait_until_job(client, body, Goal("finished", FINISHED)))
+        finishing = asyncio.create_task(wait_until_job(client, body, Goal("finished", FINISHED), quiet=True))
         try:
             await follow_logs(client, body, LogOptions(), required=False)
             job = await finishing

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent import futures
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -28,6 +29,7 @@ from volcanopy.client.jobs.job_names import new_name
 from volcanopy.client.jobs.manifest import manifest
 from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.client.jobs.program import Array, literal
+from volcanopy.client.progress import progress
 from volcanopy.client.sdk.connected import Connected, JobError, job_errors
 from volcanopy.client.sdk.job import Job
 from volcanopy.client.sdk.tasks import Amount, amount
@@ -101,6 +103,7 @@ class Executor(futures.Executor):
     (``s3://bucket/path``). Without ``image`` the pods are processes of this machine, with this Python, directory and
     environment. With an image, ``claim`` is the PersistentVolumeClaim that pods mount at the folder, and ``python`` the
     program in the image. ``cpu``, ``memory`` and ``gpus`` are those of one call; ``deadline`` as ``2h`` is that of a submission.
+    On a terminal a wait shows what it waits for, unless ``show_progress`` is false, as for a program with bars of its own.
     Invalid values and errors of the cluster are JobError.
     """
 
@@ -118,6 +121,7 @@ class Executor(futures.Executor):
         deadline: str = "",
         env: dict[str, str] | None = None,
         maximum_size: int = Storage.maximum,
+        show_progress: bool = True,
         namespace: str = "",
         kubeconfig: Path | str | None = None,
     ) -> None:
@@ -140,6 +144,7 @@ class Executor(futures.Executor):
             job_manifest(self._storage, self._options, Array(0, 0), "check", self._python, "check")
         self._connected = Connected(namespace, kubeconfig)
         self._label = secrets.token_hex(8)
+        self._shows_progress = show_progress
         self._thread: _LoopThread | None = None
         self._observers: dict[str, tuple[Observer, asyncio.Task[None]]] = {}
         self._calls: list[FunctionJob[Any]] = []
@@ -177,6 +182,13 @@ class Executor(futures.Executor):
             raise JobError(f"{self._storage.location} has no submission {job}") from None
         return self._observe(job, about["count"], about["executor"])
 
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Shut down, and wait for the calls unless the block raised an error, such as by Ctrl-C: then their jobs go on."""
+        jobs = dict.fromkeys(call.element.job for call in self._calls if not call.done())
+        if error is not None and jobs:
+            error.add_note(f"volcanopy: these jobs go on, attach(NAME) returns their calls: {', '.join(jobs)}")
+        self.shutdown(wait=error is None)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls; wait for the submitted ones, or terminate those that have not ended."""
         with self._lock:
@@ -186,7 +198,8 @@ class Executor(futures.Executor):
             for name in {call.element.job for call in open_calls}:
                 self._open_job(name).cancel("its executor was shut down")
         if wait or cancel_futures:
-            futures.wait(open_calls)
+            with progress(lambda: repr(self)) if self._shows_progress and open_calls else nullcontext():
+                futures.wait(open_calls)
         if wait and self._thread is not None:
             self._thread.stop()
             self._thread.join()
@@ -209,7 +222,7 @@ class Executor(futures.Executor):
 
     def _observe(self, job: str, count: int, label: str) -> list[FunctionJob[Any]]:
         calls: list[FunctionJob[Any]] = [
-            FunctionJob(Element(job, index, count), self._open_job) for index in range(count)
+            FunctionJob(Element(job, index, count), self._open_job, self._shows_progress) for index in range(count)
         ]
         self._calls = [call for call in self._calls if not call.done()] + calls
         self._run(self._add(label, calls))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from volcanopy.client.progress import progress
 from volcanopy.client.sdk.connected import JobError
 
 if TYPE_CHECKING:
@@ -32,10 +34,10 @@ class FunctionJob(Future[T], Generic[T]):
     ``job`` is the job of the call, which all calls of an array share; ``index`` is its place in it.
     """
 
-    def __init__(self, element: Element, open_job: Callable[[str], Job]) -> None:
+    def __init__(self, element: Element, open_job: Callable[[str], Job], shows_progress: bool = False) -> None:
         super().__init__()
         self.element = element
-        self._open_job = open_job
+        self._open_job, self._shows_progress = open_job, shows_progress
         self._phase, self._reason = "Pending", ""
 
     @property
@@ -68,7 +70,8 @@ class FunctionJob(Future[T], Generic[T]):
         Raises TimeoutError with the reason why there is no result yet, and JobError where the pod ended without one.
         """
         try:
-            return super().result(timeout)
+            with progress(lambda: str(self)) if self._shows_progress and not self.done() else nullcontext():
+                return super().result(timeout)
         except TimeoutError:
             if self.done():
                 raise  # the function raised it

@@ -119,6 +119,8 @@ class Observer:
         if call.done():
             return
         text = f'job "{call.element.job}" was deleted' if deleted else f'job "{call.element.job}": {summary(job)}'
+        if "OOMKilled" in text:
+            text += ": more memory than that of its Executor"
         self._end(call, JobError(f"{text}{'' if deleted else await _last_lines(client, job, call.index)}"))
 
     def _end(self, call: FunctionJob[Any], error: BaseException | None, value: Any = None) -> None:

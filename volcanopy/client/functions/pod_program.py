@@ -9,6 +9,7 @@ import os
 import pickle
 import sys
 import traceback
+import types
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -81,27 +82,43 @@ def outcome(store: str, index: int) -> tuple[bool, Any]:
     try:
         function = pickle.loads(read(store, FUNCTION))
         arguments, keywords = pickle.loads(read(store, arguments_name(index)))
-        return True, function(*arguments, **keywords)
+        result = function(*arguments, **keywords)
+        return True, _awaited(result) if isinstance(result, types.CoroutineType) else result
     except Exception as error:
         return False, error
+
+
+def _awaited(coroutine: Any) -> Any:
+    import asyncio  # noqa: PLC0415 - 0.1 s, for coroutine functions only
+
+    return asyncio.run(coroutine)
 
 
 def pickled(returned: bool, value: Any, maximum: int) -> tuple[bool, bytes]:
     """Return the outcome as bytes, and whether it is a result.
 
-    A value that cannot be pickled, or has more bytes than the maximum, becomes an exception.
+    A value that cannot be pickled, or has more bytes than the maximum, becomes an exception; so does an exception whose
+    class cannot be made from its pickled arguments.
     """
     try:
         dumps: Callable[[Any], bytes] = import_module("cloudpickle").dumps
     except ImportError:
         dumps = pickle.dumps
-    if not returned:
-        value.add_note("In the pod:\n" + "".join(traceback.format_exception(value)))
+    note = "" if returned else "In the pod:\n" + "".join(traceback.format_exception(value))
     try:
+        if not returned:
+            value.add_note(note)
         content = dumps((returned, value))
+        if not returned:
+            pickle.loads(content)
     except Exception as error:
-        subject = f"result of type {type(value).__name__}" if returned else f"exception {value!r}"
-        return False, dumps((False, TypeError(f"the {subject} cannot be pickled: {error}")))
+        reason = f"the {type(value).__name__} cannot be pickled: {error}"
+        value = (
+            TypeError(f"{reason}: return data, such as a list") if returned else RuntimeError(f"{value!r}; {reason}")
+        )
+        if note:
+            value.add_note(note)
+        return False, dumps((False, value))
     if len(content) > maximum:
         text = f"the result has {len(content):,} bytes, of {maximum:,} allowed: write it to a volume, return its path"
         return False, dumps((False, ValueError(text)))
@@ -115,7 +132,10 @@ def main() -> int:
     if not returned:
         traceback.print_exception(value)
     returned, content = pickled(returned, value, json.loads(read(store, ABOUT))["maximum"])
-    write(store, outcome_name(index), content)
+    try:
+        write(store, outcome_name(index), content)
+    except OSError as error:
+        sys.exit(f"{store}: {error.strerror}: the pod's user {os.getuid()} must be able to write to this folder")
     return 0 if returned else FAILED
 
 

@@ -163,11 +163,15 @@ def _check_amount(name: str, amount: str) -> None:
     if not amount.strip():
         raise CommandError(f"{option}: '' is invalid: use a quantity such as {_EXAMPLES.get(name, '1')}; 0: none", 2)
     try:
-        negative = parse(amount) < 0
+        quantity = parse(amount)
     except QuantityError as fault:
         raise CommandError(f"{option}: {fault}", 2) from None
-    if negative:
+    if quantity < 0:
         raise CommandError(f"{option}: {amount!r} is negative: use 0 or more", 2)
+    if "/" in name and quantity % 1:
+        raise CommandError(
+            f"{option}: {amount!r} is not an integer, as devices are counted: use {-(-quantity // 1)}", 2
+        )
 
 
 def check_manifest(body: Json) -> None:

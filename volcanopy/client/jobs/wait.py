@@ -55,8 +55,10 @@ def goal(text: str) -> Goal:
     return Goal(name, frozenset({name}), passed=name if name == "Running" else "")
 
 
-async def wait_until_job(client: Client, body: Json, target: Goal, timeout: float = WEEK) -> BatchJob:
-    """Wait until this job reaches the goal; returns it in its last state."""
+async def wait_until_job(
+    client: Client, body: Json, target: Goal, timeout: float = WEEK, *, quiet: bool = False
+) -> BatchJob:
+    """Wait until this job reaches the goal; returns it in its last state. A terminal shows its state unless ``quiet``."""
 
     def reached(body: Json, _: object) -> bool:
         job = read(BatchJob, body)
@@ -65,6 +67,6 @@ async def wait_until_job(client: Client, body: Json, target: Goal, timeout: floa
         return target.is_reached(job)
 
     last = await wait_until(
-        client, JOBS, body, target.name, reached, lambda body, _: summary(read(BatchJob, body)), timeout
+        client, JOBS, body, target.name, reached, lambda body, _: summary(read(BatchJob, body)), timeout, quiet=quiet
     )
     return read(BatchJob, last)

@@ -37,10 +37,8 @@ def job_errors() -> Iterator[None]:
     """Raise errors of commands and of the API as JobError."""
     try:
         yield
-    except CommandError as error:
+    except (CommandError, KubeError) as error:
         raise JobError(_OPTION.sub(r"\1", str(error))) from None
-    except KubeError as error:
-        raise JobError(str(error)) from None
 
 
 class Connected:

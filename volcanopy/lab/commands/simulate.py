@@ -191,9 +191,9 @@ def simulate_command(
 
     The scheduler, the job controller and admission decide as they do live. The command prints who waited for how long and how full the cluster was, for each scheduler configuration side by side.
     """
+    from volcanopy.client.progress import progress
     from volcanopy.lab.reports import job_files
     from volcanopy.lab.reports.comparison import Comparison
-    from volcanopy.lab.reports.progress import Progress
     from volcanopy.lab.reports.report import write_report
     from volcanopy.lab.reports.runs import FinishedRuns, run_all
 
@@ -202,8 +202,14 @@ def simulate_command(
     tasks = runs.tasks(inputs.source(workload))
     for note in tasks[0].source.read(runs.seed).notes:
         print(f"volcanopy: {note}", file=sys.stderr)
-    with Progress(len(tasks)) as progress:
-        outcomes = run_all(tasks, FinishedRuns(resume), processes or os.cpu_count() or 1, progress.show)
+    part = 0.0
+
+    def take(value: float) -> None:
+        nonlocal part
+        part = value
+
+    with progress(f"{len(tasks)} runs", lambda: part):
+        outcomes = run_all(tasks, FinishedRuns(resume), processes or os.cpu_count() or 1, take)
     names = dict.fromkeys(task.options.configuration for task in tasks)
     comparison = Comparison(
         {name: [outcome for outcome in outcomes if outcome.configuration == name] for name in names}
