@@ -127,13 +127,16 @@ def test_the_web_page_reads_only_and_asks_about_the_configuration_of_its_release
     assert not any("secrets" in rule["resources"] for rule in rules)
 
 
-def test_the_web_page_of_users_with_tokens_has_no_permissions_of_its_own() -> None:
+def test_the_web_page_of_users_with_tokens_may_list_the_names_of_namespaces_and_nothing_else() -> None:
     objects = render({"ui": {"enabled": True, "requireToken": True}}, release="night", namespace="batch")
     (container,) = [container for _, container in deployments(objects) if container["name"] == "ui"]
     assert container["args"][-2:] == ["--require-token", "--allow-changes"]
-    subjects = [subject for item in objects if item["kind"].endswith("Binding") for subject in item.get("subjects", ())]
-    assert subjects
-    assert not any(subject["name"] == "night-volcanopy-ui" for subject in subjects)
+    bound = [
+        item["roleRef"]["name"] for item in objects for each in item.get("subjects", ()) if each["name"].endswith("-ui")
+    ]
+    assert bound == ["night-volcanopy-ui-namespaces"]
+    role = one(objects, "ClusterRole", bound[0])
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]
 
 
 def test_the_agent_sees_of_its_node_what_it_reads_only() -> None:

@@ -4,10 +4,11 @@ import difflib
 from collections.abc import Sequence
 from typing import TypeVar
 
+from volcanopy.client import access
 from volcanopy.client.errors import CommandError, not_served
 from volcanopy.client.kinds import key_of, resource, word
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import ApiError, KubeError, NotFound
+from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 
 T = TypeVar("T")
@@ -37,6 +38,13 @@ async def list_objects(
         return (await client.list(kind, namespace, label_selector=selector, field_selector=fields)).items
     except NotFound:
         raise CommandError(not_served(f"{kind.kind} of {kind.api_version}")) from None
+    except Forbidden as fault:
+        if namespace is not None or not kind.namespaced:
+            raise
+        candidates = [client.connection.namespace, *await access.namespaces(client)]
+        names = await access.readable(client, kind, candidates)
+        where = f", as in {_namespaces(names)}: use -n {names[0]}" if names else ": use -n NAMESPACE"
+        raise CommandError(f"you may not list {kind.plural} in all namespaces, only in one{where}") from fault
     except ApiError as fault:
         if fault.code != 400 or not selector:
             raise

@@ -1,5 +1,6 @@
 """The page for users with tokens of their own, on a real API server: each sees and does what RBAC allows them, and no more."""
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -10,7 +11,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 
+from tests.cli.run_commands import run_in_process
 from tests.cli.ui.api_server import BINDINGS, USERS, connection, create_namespace, grant, install, serving, submit
 from tests.cli.ui.chromium import browser, needs_browser
 from tests.controlplane.plane import ControlPlane
@@ -118,9 +121,25 @@ async def test_each_user_sees_the_jobs_that_rbac_lets_them_read(
                 status, text = await asked(session, f"{url}api/{name}", own.headers())
                 assert status == 403, text
             everywhere = {"Authorization": f"Bearer {own.token}"}
-            assert json.loads((await asked(session, f"{url}api/jobs", everywhere))[1])["rows"] == []
+            assert f"job-of-{own.namespace}" in (await asked(session, f"{url}api/jobs", everywhere))[1]
+            chosen = json.loads((await asked(session, f"{url}api/session", everywhere))[1])
+            assert (chosen["namespace"], chosen["namespaces"]) == (own.namespace, [own.namespace])
             foreign = own.headers() | other.cookie
             assert json.loads((await asked(session, f"{url}api/jobs", foreign))[1])["rows"] == []
+
+
+async def test_a_list_of_all_namespaces_names_one_that_the_user_may_read(
+    real_control_plane: ControlPlane, teams: tuple[Team, Team], tmp_path: Path
+) -> None:
+    config = yaml.safe_load(real_control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": teams[0].token}
+    config["contexts"][0]["context"]["namespace"] = teams[0].namespace
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    outcome = await asyncio.to_thread(run_in_process, "job", "list", "-A", kubeconfig=tmp_path / "kubeconfig")
+    assert outcome.sentence() == (
+        f"you may not list batchjobs in all namespaces, only in one, as in namespace {teams[0].namespace}: "
+        f"use -n {teams[0].namespace}"
+    )
 
 
 async def test_a_job_is_deleted_by_who_may_delete_it(
@@ -264,7 +283,7 @@ async def test_a_connection_without_credentials_sends_no_certificate(real_contro
 
 
 @needs_browser
-async def test_a_user_signs_in_chooses_a_namespace_and_signs_out_in_a_browser(
+async def test_a_user_signs_in_begins_in_their_namespace_and_signs_out_in_a_browser(
     real_control_plane: ControlPlane, teams: tuple[Team, Team]
 ) -> None:
     own = teams[1]
@@ -275,9 +294,8 @@ async def test_a_user_signs_in_chooses_a_namespace_and_signs_out_in_a_browser(
         await tab.get_by_role("alert").filter(has_text="does not accept this token").wait_for()
         await tab.get_by_label("Token").fill(own.token)
         await tab.get_by_role("button", name="Sign in").click()
-        await tab.get_by_label("Namespace", exact=True).fill(own.namespace)
-        await tab.get_by_label("Namespace", exact=True).press("Enter")
         await tab.get_by_role("link", name=f"job-of-{own.namespace}").wait_for()
+        assert await tab.locator("header select").input_value() == own.namespace
         assert own.token not in await tab.evaluate("document.cookie")
         assert own.token not in tab.url
         await tab.get_by_role("button", name="Sign out").click()

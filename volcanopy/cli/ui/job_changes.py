@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.model import Json
-from volcanopy.cli.ui import access
+from volcanopy.client import access
 from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import find_job

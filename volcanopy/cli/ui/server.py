@@ -208,6 +208,7 @@ class Page:
                 "token": viewer.token,
                 "server": client.connection.url,
                 "namespace": viewer.namespace,
+                "namespaces": viewer.namespaces,
                 "user": viewer.user,
                 "choosesNamespace": self._settings.require_token and not self._settings.namespace,
                 "signsOut": COOKIE in request.cookies,
@@ -402,7 +403,7 @@ async def page_served(client: Client, settings: UiSettings) -> AsyncIterator[str
     async with AsyncExitStack() as stack:
         viewers: Viewers
         if settings.require_token:
-            viewers = await stack.enter_async_context(token_viewers(client.connection, settings.namespace))
+            viewers = await stack.enter_async_context(token_viewers(client, settings.namespace))
         else:
             viewers = SharedViewer(await stack.enter_async_context(viewing(client, settings.namespace)))
         runner = web.AppRunner(Page(viewers, settings).app, access_log=None, shutdown_timeout=1.0)

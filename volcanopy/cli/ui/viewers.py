@@ -8,7 +8,7 @@ does not verify.
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from volcanopy.api.model import Json
-from volcanopy.cli.ui import access
 from volcanopy.cli.ui.cluster_view import ClusterView
+from volcanopy.client import access
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
 from volcanopy.kube import machine
@@ -48,6 +48,8 @@ class Viewer:
     view: ClusterView
     namespace: str | None
     user: str = ""
+    namespaces: list[str] = field(default_factory=list)
+    """Namespaces that are offered to a user who may not list jobs in all."""
     token: str = field(default_factory=lambda: machine.token(16))
     tag: str = field(default_factory=machine.token)
     """Beginning of the tags of this viewer's documents, so that those of another one are never taken for them."""
@@ -63,10 +65,12 @@ class Viewers(Protocol):
 
 
 @asynccontextmanager
-async def viewing(client: Client, namespace: str | None, user: str = "") -> AsyncIterator[Viewer]:
+async def viewing(
+    client: Client, namespace: str | None, user: str = "", namespaces: Sequence[str] = ()
+) -> AsyncIterator[Viewer]:
     """Follow the cluster for a viewer."""
     view = ClusterView(client, namespace, current_time)
-    viewer = Viewer(client, view, namespace, user)
+    viewer = Viewer(client, view, namespace, user, list(namespaces))
     following = asyncio.create_task(view.run(), name="cluster view")
     try:
         await view.started()
@@ -94,6 +98,8 @@ class _Session:
     viewer: Viewer | None = None
     rights: tuple[str, list[bool]] = ("", [])
     """Name of the user, and whether each followed kind may be listed."""
+    namespaces: Sequence[str] | None = None
+    """Namespaces in which the user may list jobs, once they are read: for those who may not in all."""
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     checked: float = 0.0
     used: float = 0.0
@@ -106,8 +112,8 @@ class _Session:
 class TokenViewers:
     """A viewer for each token and namespace."""
 
-    def __init__(self, connection: Connection, namespace: str | None) -> None:
-        self._connection, self._namespace = connection, namespace
+    def __init__(self, page_client: Client, connection: Connection, namespace: str | None) -> None:
+        self._page_client, self._connection, self._namespace = page_client, connection, namespace
         self._sessions: dict[bytes, _Session] = {}
 
     async def of(self, request: web.Request, token: str = "") -> Viewer:
@@ -142,10 +148,16 @@ class TokenViewers:
             client = await stack.enter_async_context(Client(self._connection.with_token(token)))
             try:
                 user = await access.user_name(client)
+                if namespace is None and not await access.is_allowed(client, "list", JOBS, None):
+                    if session.namespaces is None:
+                        names = {*await access.namespaces(self._page_client), *await access.namespaces(client)}
+                        session.namespaces = await access.readable(client, JOBS, names)
+                    namespace = next(iter(session.namespaces), None)
                 rights = user, [await access.is_allowed(client, "list", kind, namespace) for kind in _FOLLOWED]
                 if session.viewer is None or session.rights != rights:
                     await session.end()
-                    session.viewer = await stack.enter_async_context(viewing(client, namespace, user))
+                    viewer = viewing(client, namespace, user, session.namespaces or ())
+                    session.viewer = await stack.enter_async_context(viewer)
                     session.stack, session.rights = stack.pop_all(), rights
                 session.checked = machine.monotonic()
             except NoAnswer:
@@ -182,9 +194,12 @@ def token_of(request: web.Request) -> str:
 
 
 @asynccontextmanager
-async def token_viewers(connection: Connection, namespace: str | None) -> AsyncIterator[TokenViewers]:
-    """Serve users by their tokens. Raises CommandError if the API server accepts requests without one."""
-    anonymous = connection.without_credentials()
+async def token_viewers(page_client: Client, namespace: str | None) -> AsyncIterator[TokenViewers]:
+    """Serve users by their tokens. Raises CommandError if the API server accepts requests without one.
+
+    The page's own client reads the names of namespaces, of which users are offered those where they may list jobs.
+    """
+    anonymous = page_client.connection.without_credentials()
     async with Client(anonymous) as client:
         try:
             user = await access.user_name(client)
@@ -192,10 +207,10 @@ async def token_viewers(connection: Connection, namespace: str | None) -> AsyncI
             user = ""
     if user not in {"", "system:anonymous"}:
         raise CommandError(
-            f"--require-token: the API server at {connection.url} takes requests without a token for those of user {user!r}: "
+            f"--require-token: the API server at {anonymous.url} takes requests without a token for those of user {user!r}: "
             "name a server that authenticates each user"
         )
-    viewers = TokenViewers(anonymous, namespace)
+    viewers = TokenViewers(page_client, anonymous, namespace)
     try:
         yield viewers
     finally:

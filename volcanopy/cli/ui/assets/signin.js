@@ -21,11 +21,13 @@ export function signIn(reason) {
 }
 
 // The user's name, the choice of a namespace, and the button that ends it.
-export function userControls({ user, namespace, choosesNamespace, signsOut }) {
-  const chosen = h("input", { value: namespace ?? "", placeholder: "all", size: 14, onchange: () => {
+export function userControls({ user, namespace, namespaces, choosesNamespace, signsOut }) {
+  const onchange = () => {
     document.cookie = `volcanopy-namespace=${encodeURIComponent(chosen.value.trim())}; path=/; samesite=strict`;
     location.reload();
-  } });
+  };
+  const chosen = namespaces.length ? h("select", { onchange }, namespaces.map((name) => h("option", { selected: name === namespace }, name)))
+    : h("input", { value: namespace ?? "", placeholder: "all", size: 14, onchange });
   const leave = () => post("/api/signout").then(() => location.reload());
   return [choosesNamespace && h("label", {}, "Namespace", chosen), user && h("span", {}, user), signsOut && h("button", { class: "action", onclick: leave }, "Sign out")].filter(Boolean);
 }
