@@ -180,8 +180,13 @@ def test_a_job_with_a_run_time_is_lent_what_a_queue_with_a_reservation_claims() 
     )
 
 
-def test_a_job_without_a_run_time_leaves_what_other_queues_claim() -> None:
-    assert bound(decide(f"{CLAIMED}job other queue=a: 1 x cpu=2", with_shares({"after": "5m"}))) == {}
+def test_a_queue_does_not_claim_what_its_job_with_a_reservation_cannot_use() -> None:
+    other = f"{CLAIMED}job other queue=a: 1 x cpu=3"
+    assert len(bound(decide(other, with_shares({"after": "5m"})))) == 1
+    assert bound(decide(other, with_shares({"after": "never"}))) == {}
+    assert bound(decide(other, with_shares({"after": "5m"}, "enqueue, allocate, reclaim"))) == {}
+    both = f"{CLAIMED}job other queue=a: 2 x cpu=3"
+    assert bound(decide(both, with_shares({"after": "5m"}))) == {}, "one node is reserved"
 
 
 def test_a_lent_job_does_not_delay_the_reserved_one_of_the_other_queue() -> None:

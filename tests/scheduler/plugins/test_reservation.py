@@ -338,6 +338,7 @@ def test_jobs_that_fit_into_idle_resources_that_are_not_reserved_or_lent_to_them
     node n1 cpu=8
     job run note.{names.WALLTIME}={minutes}m: 5 x cpu=1 on=n1
     job big phase=Inqueue minres.cpu=8: 8 x cpu=1
+    job next phase=Inqueue minres.cpu=4: 4 x cpu=1
     job a phase=Pending minres.cpu=1
     job b phase=Pending minres.cpu=4
     job c phase=Pending minres.cpu=2 note.{names.RUNNING_ESTIMATE}=5m
@@ -346,6 +347,38 @@ def test_jobs_that_fit_into_idle_resources_that_are_not_reserved_or_lent_to_them
     plan = decide(world, configured({"after": "2h", **arguments}))
     phases = {each.pod_group.removeprefix("default/"): each.phase for each in plan.of(SetPodGroup)}
     assert [job for job in "abcd" if phases.get(job) == "Inqueue"] == admitted
+
+
+@pytest.mark.parametrize(("after", "admitted"), [("never", []), ("5m", ["a"])])
+def test_a_job_that_waits_for_its_reservation_keeps_no_other_out(after: str, admitted: list[str]) -> None:
+    """Overcommit admits 9.6 cpus beside it: 5 that run, 4 of a, and nothing for b."""
+    world = """
+    node n1 cpu=8
+    job run: 5 x cpu=1 on=n1
+    job big phase=Inqueue minres.cpu=8: 8 x cpu=1
+    job a phase=Pending minres.cpu=4
+    job b phase=Pending minres.cpu=1
+    """
+    plan = decide(world, configured({"after": after, "admitRunnable": False}))
+    assert [job for job in "ab" if job not in explained(plan)] == admitted
+
+
+def test_jobs_behind_the_rest_of_a_share_keep_no_other_queue_out() -> None:
+    """The share of either queue is 4 cpus. Nothing of a can start before big, but its jobs would fill overcommit."""
+    world = """
+    node n1 cpu=8
+    queue a
+    queue b
+    job run queue=a: 3 x cpu=1 on=n1
+    job other queue=b: 2 x cpu=1 on=n1
+    job next queue=b phase=Inqueue minres.cpu=2: 1 x cpu=2
+    job big queue=a phase=Inqueue minres.cpu=2: 1 x cpu=2
+    job behind queue=a phase=Inqueue minres.cpu=4: 4 x cpu=1
+    job a phase=Pending queue=a minres.cpu=1
+    job b phase=Pending queue=b minres.cpu=1
+    """
+    plan = decide(world, replace(default(builtin()), actions=("enqueue", "allocate", "reclaim")))
+    assert explained(plan) == ["a"]
 
 
 def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:

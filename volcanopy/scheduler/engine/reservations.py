@@ -20,6 +20,7 @@ from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.dispatch import Installed
@@ -249,6 +250,19 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             return {}
         reserved = self._by_job.get(job.row) if self._reservations() else None
         return None if reserved is None else reserved.numbers(self.cluster)
+
+    @cached_property
+    def behind_reservations(self) -> Mask:
+        """(J,): the jobs that cannot start now because of a reservation: its own, and of the rest of a limit those behind it."""
+        jobs = self.cluster.snapshot.jobs
+        run_times, result = shortest(jobs.walltime, jobs.estimate), np.zeros(len(jobs), dtype=np.bool_)
+        for each in self._reservations():
+            if each.rejection is not None:
+                behind = np.isin(jobs.queue, list(each.members)) & (jobs.priority <= each.job.priority)
+                behind[list(each.behind)] = False
+                result |= behind & ((run_times == 0) | (self._now + run_times > each.until))
+            result[each.job.row] |= not each.fits
+        return result
 
     def jobs_with_reserved_nodes(self) -> frozenset[int]:
         """Return the rows of the jobs with reserved nodes: they may use these beyond the fair share of their queue."""

@@ -410,6 +410,11 @@ def _queries(session: Session) -> PluginQueries:
         queue_key=session.queue_key,
         job_keys=session.keys_of,
         overdue=lambda job: hooks.verdict(job, Moment.RESERVE).value > 0,
+        behind_reservations=lambda: (
+            np.zeros(len(session.snapshot.jobs), dtype=np.bool_)
+            if session.reservations is None
+            else session.reservations.behind_reservations
+        ),
         jobs_with_reserved_nodes=quotas.jobs_with_reserved_nodes,
         card_ranking=devices.order,
         gpu_cards=devices.gpu_cards,

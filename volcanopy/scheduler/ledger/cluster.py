@@ -239,6 +239,8 @@ class PluginQueries:
     """The sort keys of jobs within their queues."""
     overdue: Callable[[JobView], bool]
     """Whether the job must start as soon as possible."""
+    behind_reservations: Callable[[], Mask]
+    """(J,): the jobs that a reservation keeps from starting now: the one that it is for, or those behind it."""
     jobs_with_reserved_nodes: Callable[[], frozenset[int]]
     """The rows of the jobs with reserved nodes."""
     card_ranking: Any

@@ -1,8 +1,9 @@
 """Lending: what queues may be allocated beyond their fair shares.
 
 1. A queue below its share claims the rest of it for its waiting jobs, admitted or not: for those that fit into the rest, and
-   at most what is free on nodes that their pods may use. If pods can be reclaimed, it claims the rest for each job that its
-   whole share covers as well: otherwise what is lent would be reclaimed as soon as its other jobs end. Of the queues with
+   at most what is free on nodes that their pods may use; not for those that wait for a reservation, which cannot use it now.
+   If pods can be reclaimed, it claims the rest for each job that its whole share covers, whatever waits for a reservation:
+   otherwise what is lent would be reclaimed as soon as its other jobs end. Of the queues with
    larger jobs only the first claims for them: several would keep the cluster idle for one another. What this session's
    evictions free is not claimed: it is for the jobs that they are for, which must not evict more so as to leave it free.
 2. Other queues may be allocated the free resources that no claim covers.
@@ -101,7 +102,9 @@ class Lending:
         fits = lacking <= usable[:, jobs.queue[rows]]
         fits[self._pods] = True
         can_use = fits.all(axis=0) | ready  # a job above its minimum grows pod by pod
-        if cluster.queries.reclaims and not can_use.all():
+        if not cluster.queries.reclaims:
+            can_use &= ~cluster.queries.behind_reservations()[rows]
+        elif not can_use.all():
             larger = map(cluster.queue, np.unique(jobs.queue[rows[~can_use]]).tolist())
             can_use |= jobs.queue[rows] == min(larger, key=cluster.queries.queue_key).row
         rows, lacking = rows[can_use], lacking[:, can_use]

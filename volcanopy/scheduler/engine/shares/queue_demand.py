@@ -35,19 +35,20 @@ def _within(total: Ints, guarantee: Ints, limit: Ints) -> Ints:
     return limits
 
 
-def reserved_for_admitted(cluster: Cluster) -> Ints:
-    """(R, Q): what admitted jobs need for their minimum, less what elastic jobs have above theirs; it may be negative.
+def reserved_for_admitted(cluster: Cluster) -> tuple[Ints, Ints]:
+    """(R, Q) each: what admitted jobs need for their minimum, less what elastic jobs have above theirs; it may be negative.
 
-    Requests of gated pods are not included.
+    First of those that no reservation keeps from starting, then of all. Requests of gated pods are not included.
     """
     snapshot = cluster.snapshot
-    return lacking(cluster) - np.where(snapshot.queues.exists[:-1], snapshot.jobs.queue_elastic, 0)
+    elastic = np.where(snapshot.queues.exists[:-1], snapshot.jobs.queue_elastic, 0)
+    return lacking(cluster, ~cluster.queries.behind_reservations()) - elastic, lacking(cluster) - elastic
 
 
-def lacking(cluster: Cluster) -> Ints:
-    """(R, Q): what admitted jobs lack of their minimum, without gated pods and jobs that are too large."""
+def lacking(cluster: Cluster, jobs: Mask | None = None) -> Ints:
+    """(R, Q): what admitted jobs, by default all, lack of their minimum, without gated pods and jobs that are too large."""
     rows = cluster.taking_part(cluster.snapshot.jobs.starting_rows)
-    return by_queue(cluster, cluster.queries.lacking(), rows)
+    return by_queue(cluster, cluster.queries.lacking(), rows if jobs is None else rows[jobs[rows]])
 
 
 def lacking_of_jobs(cluster: Cluster) -> Ints:

@@ -53,7 +53,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._answer: list[TaskView] = []
         self._voted = (0, 0)
         """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
-        self._votes: dict[tuple[int, bytes | None], Vote] = {}
+        self._votes: dict[tuple[int, bytes | None, bool], Vote] = {}
         """By queue and minimum: thousands of jobs may wait in a queue, many of them with equal minima."""
 
     @cached_property
@@ -304,10 +304,11 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     # Admission
 
     @cached_property
-    def _admitted(self) -> Ints:
-        """(R, Q): what is reserved for admitted jobs, in a tree with those of descendants."""
-        reserved = queue_demand.reserved_for_admitted(self.cluster)
-        return self.cluster.snapshot.queues.rolled_up(reserved) if self.shares.tree else reserved
+    def _admitted(self) -> tuple[Ints, Ints]:
+        """(R, Q) each: what is reserved for the admitted jobs that can start, and for all; in a tree with descendants."""
+        startable, every = queue_demand.reserved_for_admitted(self.cluster)
+        roll = self.cluster.snapshot.queues.rolled_up
+        return (roll(startable), roll(every)) if self.shares.tree else (startable, every)
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
@@ -317,14 +318,15 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if changes != self._voted:
             self._voted = changes
             self._votes.clear()
-        key = int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key
+        behind = bool(self.cluster.queries.behind_reservations()[job.row])
+        key = int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key, behind
         vote = self._votes.get(key)
         if vote is None:
             minimum = job.min_resources
-            vote = self._votes[key] = self._vote(job.queue, None if minimum is None else minimum.values)
+            vote = self._votes[key] = self._vote(job.queue, None if minimum is None else minimum.values, behind)
         return vote
 
-    def _vote(self, queue: QueueView, request: Ints | None) -> Vote:
+    def _vote(self, queue: QueueView, request: Ints | None, behind: bool) -> Vote:
         """Return the vote on the jobs of a queue with this (R,) minimum."""
         rejection, limits = self._queue_rejection(queue), self.shares.admission
         if rejection is not None:
@@ -333,13 +335,13 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
             return PERMIT
         inqueue = self._tree_inqueue if self.shares.tree else self._queue_inqueue
         for row in self._lines[queue.row]:
-            reserved = self._admitted[:, row] + inqueue[:, row]
+            reserved = self._admitted[behind][:, row] + inqueue[:, row]
             allocated, limit = self._allocated[:, row], limits[:, row]
             if exceeds(request + allocated + reserved, limit, request, self._pods):
                 shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum
                 message = self._quota.message("capability", row, allocated, request.tolist(), limit, shown)
                 fits = not exceeds(request, limit, request, self._pods)
-                return reject(Gate.CAPABILITY, message, yields=fits)
+                return reject(Gate.CAPABILITY, message, yields=fits and not behind)
         return PERMIT
 
     def _sum(self, tasks: Sequence[TaskView]) -> Ints:

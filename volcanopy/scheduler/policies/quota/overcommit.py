@@ -1,4 +1,8 @@
-"""overcommit: limit the requests of admitted jobs to a multiple of the cluster."""
+"""overcommit: limit the requests of admitted jobs to a multiple of the cluster.
+
+Jobs that a reservation keeps from starting count only against others of which the same is true: those behind them would use what
+is idle meanwhile, and there are few, the first of each queue, and those that were admitted before it had to wait.
+"""
 
 from functools import cached_property
 from typing import ClassVar
@@ -9,7 +13,7 @@ from pydantic import Field, field_validator
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Resources
+from volcanopy.scheduler.model.resources import Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.task_status import HOLDING
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
@@ -40,8 +44,8 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         """Nothing is reserved yet."""
         self._admissions = -1
         """The number of jobs admitted in the session for which the reserved amounts and the votes hold."""
-        self._votes: dict[bytes, Vote] = {}
-        """By minimum."""
+        self._votes: dict[tuple[bytes, bool], Vote] = {}
+        """By minimum, and whether a reservation keeps the job from starting."""
 
     @cached_property
     def _limit(self) -> Ints:
@@ -63,30 +67,34 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         ledger = self.cluster.ledger
         if self._admissions != ledger.admissions:
             self._admissions = ledger.admissions
-            self._reserved: Ints = self._requested + ledger.queue_inqueue.sum(axis=1)
-            self._left: list[int] = (self._limit - self._used - self._reserved).tolist()
             self._votes.clear()
-        vote = self._votes.get(key)
+        behind = bool(self._behind_reservations[job.row])
+        vote = self._votes.get((key, behind))
         if vote is None:
-            vote = self._votes[key] = self._vote(job.min_resources)
+            vote = self._votes[key, behind] = self._vote(job.min_resources, behind)
         return vote
 
-    def _vote(self, least: Resources | None) -> Vote:
-        if least is None or not any(
-            0 < more > left for more, left in zip(least.values.tolist(), self._left, strict=True)
-        ):
+    def _vote(self, least: Resources | None, behind: bool) -> Vote:
+        reserved: Ints = self._requested[behind] + self.cluster.ledger.queue_inqueue.sum(axis=1)
+        left = (self._limit - self._used - reserved).tolist()
+        if least is None or not any(0 < more > rest for more, rest in zip(least.values.tolist(), left, strict=True)):
             return PERMIT
-        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, self._reserved, self._limit)
-        return reject(Gate.OVERCOMMIT, quota, yields=True)
+        quota = QuotaMessage.overcommit(self.cluster.axis.names, least.values, self._used, reserved, self._limit)
+        return reject(Gate.OVERCOMMIT, quota, yields=not behind)
 
     @cached_property
-    def _requested(self) -> Ints:
-        """(R,): the requests of admitted jobs."""
-        requested: Ints = self._requested_by_admitted().sum(axis=1)
-        return requested
+    def _behind_reservations(self) -> Mask:
+        """(J,): the jobs that cannot start before a reservation."""
+        return self.cluster.queries.behind_reservations()
 
-    def _requested_by_admitted(self) -> Ints:
-        """(R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
+    @cached_property
+    def _requested(self) -> tuple[Ints, Ints]:
+        """(R,) each: the requests of the admitted jobs that can start, and of all."""
+        rows, requested = self._requested_by_admitted()
+        return requested[:, ~self._behind_reservations[rows]].sum(axis=1), requested.sum(axis=1)
+
+    def _requested_by_admitted(self) -> tuple[Rows, Ints]:
+        """(M,) rows, (R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
 
         Admitted jobs whose minimum fits on no set of nodes reserve nothing.
         """
@@ -96,11 +104,11 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         rows = rows[(phase == "Inqueue") | ((phase == "Running") & jobs.lacking[rows])]
         least = jobs.min_resources.values[:, rows]
         if not len(rows):
-            return least
+            return rows, least
         runs = jobs.phase[rows] == "Running"
         inqueue = ~runs & ~self.cluster.queries.unplaceable()[rows]
         started = runs & (jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows])
         rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
         requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
         ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated[:, rows], 0)
-        return ungated
+        return rows, ungated
