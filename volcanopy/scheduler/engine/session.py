@@ -268,9 +268,9 @@ class Session:
         """
         table, jobs, ledger = self.snapshot.tasks, self.snapshot.jobs, self.ledger
         job = int(table.job[task])
-        ledger.place(ledger.single(task), ledger.single(node), Status.BINDING)
+        ledger.move(task, Status.BINDING, node)
         if not self.gangs.is_ready(JobView(ledger, job)):
-            ledger.unplace(ledger.single(task), ledger.single(node), Status.BINDING)
+            ledger.move(task, Status.PENDING)
             return False
         self.effects.append(Bind(table.keys[task], self.snapshot.nodes.names[node], str(jobs.keys[job])))
         if job in self.reserved:

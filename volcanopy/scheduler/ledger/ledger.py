@@ -1,7 +1,7 @@
 """The mutable columns of a session: the status and node of each task, and all sums that follow from them.
 
 A ledger starts as a copy of its snapshot's columns. Every total that a policy needs is kept here once, per node, job, role and
-queue. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through :meth:`Ledger.move` and :meth:`Ledger.place`, and
+queue. Only :mod:`volcanopy.scheduler.ledger.statement` writes it, through :meth:`Ledger.move` and :meth:`Ledger.move_all`, and
 each write can be undone exactly.
 """
 
@@ -189,8 +189,9 @@ class Ledger(LedgerColumns):
             self._count(job, int(table.role[task]), shape, before, after)
         return before, node_before
 
-    def move_all(self, tasks: Rows, statuses: Statuses, nodes: Rows) -> tuple[Statuses, Rows]:
+    def move_all(self, tasks: Rows, statuses: Statuses | Status, nodes: Rows) -> tuple[Statuses, Rows]:
         """Give each of some tasks a status and a node, as :meth:`move` for each would; returns what they had."""
+        statuses = np.full(len(tasks), statuses, dtype=np.int8) if isinstance(statuses, Status) else statuses
         table = self.snapshot.tasks
         before, nodes_before = self.status[tasks], self.node[tasks].astype(np.intp)
         shapes, jobs, roles = table.shape[tasks].astype(np.intp), table.job[tasks], table.role[tasks]
@@ -215,43 +216,12 @@ class Ledger(LedgerColumns):
         self.moved.extend(tasks)
         return before, nodes_before
 
-    def place(self, tasks: Rows, nodes: Rows, status: Status) -> None:
-        """Move pending tasks of one shape, role and job to nodes, all at once: as :meth:`move` for each would."""
-        self._move_run(tasks, nodes, Status.PENDING, status, +1)
-        self.status[tasks] = status
-        self.node[tasks] = nodes
-
-    def unplace(self, tasks: Rows, nodes: Rows, status: Status) -> None:
-        """Undo :meth:`place`."""
-        self._move_run(tasks, nodes, Status.PENDING, status, -1)
-        self.status[tasks] = Status.PENDING
-        self.node[tasks] = NONE
-
     def relabel(self, tasks: Rows, before: Status, after: Status) -> None:
         """Change the status of tasks of one job and role between statuses with the same resources of the node."""
         table, first = self.snapshot.tasks, int(tasks[0])
         self.status[tasks] = after
         self.moved.extend(tasks)
         self._recount(int(table.job[first]), int(table.role[first]), before, after, len(tasks))
-
-    def _move_run(self, tasks: Rows, nodes: Rows, before: Status, after: Status, sign: int) -> None:
-        table, first = self.snapshot.tasks, int(tasks[0])
-        shape, job, role = int(table.shape[first]), int(table.job[first]), int(table.role[first])
-        if len(tasks) == 1:
-            where = nodes
-            self._shift(shape, int(nodes[0]), int(after), sign)
-        else:
-            where, times = np.unique(nodes, return_counts=True)
-            self._shift_many(shape, where, times * sign, after)
-        self.touched.extend(where)
-        self.moved.extend(tasks)
-        count = len(tasks) * sign
-        self._recount(job, role, before, after, count)
-        if self._best_effort[shape]:
-            self.job_best_effort[job] -= count
-            if role != NONE:
-                self.role_best_effort[role] -= count
-        self._hold(job, self._requests[shape] * count)
 
     def _shift(self, shape: int, node: int, status: int, sign: int) -> None:
         """Count a task among those on a node, or no longer."""
@@ -286,16 +256,6 @@ class Ledger(LedgerColumns):
                 requests, where = self._requests[shapes[rows]], nodes[rows]
                 np.add.at(column.T, where, requests * sign)
                 np.add.at(self.future.T, where, requests * freed)
-
-    def _shift_many(self, shape: int, where: Rows, times: Ints, status: Status) -> None:
-        """Count tasks of one shape on nodes, ``times`` on each, negative to remove; not for releasing tasks."""
-        if status == Status.PIPELINED:
-            self.is_plain = False
-            amounts = self._requests[shape][:, None] * times
-            self.pipelined[:, where] += amounts
-            self.future[:, where] -= amounts
-        else:
-            self._sheet[:, where] += self._taken[shape][:, None] * times
 
     def _release(self, shape: int, node: int, sign: int) -> None:
         """Count a task that stays on its node among those that terminate (+1), or no longer (-1); 0 changes nothing."""

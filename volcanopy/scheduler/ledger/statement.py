@@ -43,8 +43,7 @@ class Statement:
 
     def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
         """Place equal pending tasks of one job on free resources, the first task on the first node and so on."""
-        self._ledger.place(tasks, nodes, Status.ALLOCATED)
-        self._undo.append(lambda: self._ledger.unplace(tasks, nodes, Status.ALLOCATED))
+        self._move_all(tasks, Status.ALLOCATED, nodes)
         self.placed.append((tasks, nodes))
         self._undo.append(self.placed.pop)
 
@@ -122,7 +121,7 @@ class Statement:
         if len(tasks) == 1:
             self._move(int(tasks[0]), status, int(nodes[0]))
             return
-        before, nodes_before = self._ledger.move_all(tasks, np.full(len(tasks), status, dtype=np.int8), nodes)
+        before, nodes_before = self._ledger.move_all(tasks, status, nodes)
         self._undo.append(lambda: self._ledger.move_all(tasks, before, nodes_before))
 
     def _forget_evictions(self, tasks: Sequence[int]) -> None:
