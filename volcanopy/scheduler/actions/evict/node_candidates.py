@@ -28,8 +28,6 @@ class NodeCandidates:
     by_node: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Where those of each node begin and end."""
     heap: list[tuple[Cost, int]] = field(default_factory=list)
-    kept: set[int] = field(default_factory=set)
-    """The jobs on several nodes whose gangs the plugins do not allow to break for such a task."""
 
     def on(self, node: int) -> Rows:
         """Return the candidates on a node, the cheapest first."""
@@ -96,36 +94,15 @@ def node_candidates(
     nodes = ledger.node[rows[starts]].astype(np.intp)
     bounds = [*starts.tolist(), len(rows)]
     result.ordered, result.by_node = rows, dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
-    fewest = _least_victims(session, task, rows, starts, nodes)
-    each = candidates.least_cost[:, rows]
-    least = np.minimum.reduceat(each, starts, axis=1)
-    # Where no gang must break, at least ``fewest`` single tasks are evicted.
-    single = np.minimum.reduceat(np.where(each[2] > 0, np.inf, each[3:]), starts, axis=1)
-    several = np.isfinite(single[0]) & (least[2] == 0) & np.isfinite(fewest)
-    least[3:, several] = np.maximum(least[3:, several], fewest[several] * single[:, several])
-    reachable = np.flatnonzero(np.isfinite(fewest) & ~infeasible[nodes])
+    least = np.minimum.reduceat(candidates.least_cost[:, rows], starts, axis=1)
+    dims, shapes = np.flatnonzero(task.request.values), session.snapshot.tasks.shape[rows]
+    freed = np.add.reduceat(session.snapshot.shapes.request.values[dims][:, shapes], starts, axis=1)
+    enough = (freed + ledger.future[np.ix_(dims, nodes)] >= task.request.values[dims, None]).all(axis=0)
+    reachable = np.flatnonzero(enough & ~infeasible[nodes])
     columns = np.concatenate([least, [-scores[nodes], nodes]])[:, reachable]
     columns = columns[:, np.lexsort(columns[::-1])]
     result.heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
     return result  # a sorted list is a heap
-
-
-def _least_victims(session: Session, task: TaskView, rows: Rows, starts: Rows, nodes: Rows) -> Floats:
-    """(M,): the least number of victims that could free enough on each node; infinite where all together cannot.
-
-    ``rows`` are the candidates node by node, those of a node from each of ``starts``.
-    """
-    dims = np.flatnonzero(task.request.values)
-    fewest: Floats = np.ones(len(nodes), dtype=np.float64)
-    shapes, requests = session.snapshot.tasks.shape[rows], session.snapshot.shapes.request.values
-    for dim in dims.tolist():
-        missing = task.request.values[dim] - session.ledger.future[dim, nodes]
-        freed = requests[dim, shapes]
-        largest, whole = np.maximum.reduceat(freed, starts), np.add.reduceat(freed, starts)
-        needed = np.divide(missing, largest, out=np.full(len(nodes), np.inf), where=largest > 0)
-        fewest = np.maximum(fewest, np.where(missing > 0, np.ceil(needed), 0.0))
-        fewest[whole < missing] = np.inf
-    return fewest
 
 
 def suffices_with(session: Session, placed: Rows, nodes: Rows, within: Mask, restored: Sequence[Sequence[int]]) -> Mask:

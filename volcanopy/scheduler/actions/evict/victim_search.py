@@ -312,7 +312,7 @@ class VictimSearch:
         self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates, bundles: Sequence[Bundle]
     ) -> Victims | None:
         """Evict bundle by bundle until the task fits, then restore what is not needed. If it never fits all are evicted."""
-        bundles = self._evictable(task, bundles, candidates.on(node), candidates)
+        bundles = self._evictable(task, bundles)
         ledger, evicted, freed, fits = self._session.ledger, list[Bundle](), list[Ints](), False
         for bundle in bundles:
             if self._breaks_new_gang(bundle.rows):
@@ -338,26 +338,17 @@ class VictimSearch:
             needed.append(bundle)
         return (*self._bundles.cost_of(needed), -float(candidates.scores[node]), node), needed[::-1]
 
-    def _evictable(
-        self, task: TaskView, bundles: Sequence[Bundle], rows: Rows, candidates: NodeCandidates
-    ) -> list[Bundle]:
-        """Return those of these bundles that the plugins allow to evict as a whole; ``rows`` are the candidates on the node."""
-        bundles = [bundle for bundle in bundles if not (bundle.breaks and bundle.job in candidates.kept)]
-        here = set(rows.tolist())
-        elsewhere = [bundle for bundle in bundles if bundle.breaks and not here.issuperset(bundle.rows)]
+    def _evictable(self, task: TaskView, bundles: Sequence[Bundle]) -> list[Bundle]:
+        """Return those of these bundles that the plugins allow to evict as a whole."""
         while bundles:
             allowed = self._allowed(task, list(dict.fromkeys(row for bundle in bundles for row in bundle.rows)))
             complete = [bundle for bundle in bundles if allowed.issuperset(bundle.rows)]
             partial = allowed.difference(*(bundle.rows for bundle in complete))
             if not partial:  # else repeat without partial bundles: what they used up is available to the others
                 self._trace.has_evictable |= bool(complete)
-                candidates.kept.update(bundle.job for bundle in elsewhere if self._is_kept(task, bundle, complete))
                 return complete
             bundles = [bundle for bundle in bundles if bundle in complete or allowed.isdisjoint(bundle.rows)]
         return []
-
-    def _is_kept(self, task: TaskView, bundle: Bundle, allowed: Sequence[Bundle]) -> bool:
-        return bundle not in allowed and not self._allowed(task, bundle.rows).issuperset(bundle.rows)
 
     def _allowed(self, task: TaskView, rows: Sequence[int]) -> set[int]:
         """Return those of these tasks that the rules and the plugins allow to evict for a task."""
