@@ -22,9 +22,10 @@ import numpy.typing as npt
 from volcanopy.api import quantity
 from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
 from volcanopy.lab.simulate.workload import Job
+from volcanopy.scheduler.engine import defaults
 
-Order = Literal["fcfs", "sjf", "aged"]
-"""By age, by estimate, or by estimate after the jobs that have waited for a day, which come by age."""
+Order = Literal["fcfs", "sjf", "aged", "due"]
+"""By age, by estimate, by estimate after the jobs that have waited for a day, which come by age, or by due times as the default does."""
 Amounts = npt.NDArray[np.int64]
 _BOUND, _AGED = 10.0, 86_400.0
 """Seconds that run times count at least, as in a bounded slowdown, and after which a job counts as aged."""
@@ -49,9 +50,20 @@ class _Sized:
     job: Job
     request: int
     estimate: float
+    past: float = 0.0
+    """The run time that was learnt from earlier runs."""
 
-    def key(self, order: Order, now: float) -> tuple[float, float, str]:
-        """Return the sort key."""
+    @property
+    def requested(self) -> int:
+        """What all pods request."""
+        return self.request * self.job.least
+
+    def key(self, order: Order, now: float, longest: float) -> tuple[float, float, str]:
+        """Return the sort key; ``longest`` is the longest time until a job is due."""
+        if order == "due":
+            run_time = max(self.estimate, defaults.LEAST_RUN_TIME)
+            due = self.job.submit + min(defaults.WAIT_OF_RUN_TIMES * run_time, longest)
+            return min(due, now - longest + run_time / defaults.PRECEDING_PART), self.job.submit, self.job.name
         aged = order == "fcfs" or (order == "aged" and now - self.job.submit > _AGED)
         return 0.0 if aged else max(self.estimate, _BOUND), self.job.submit, self.job.name
 
@@ -115,11 +127,15 @@ class _Learnt:
         self._times.learn(key_of(job.queue, job.user, job.name, ""), timedelta(seconds=job.ends_after))
         self._ended, self._total = self._ended + 1, self._total + job.ends_after
 
+    def past(self, job: Job) -> float:
+        """Return the run time of earlier runs of a job, 0 without any."""
+        run = self._times.estimate(key_of(job.queue, job.user, job.name, ""))
+        return 0.0 if run is None else run.total_seconds()
+
     def estimate(self, job: Job) -> float:
         """Return the estimate of a job."""
-        run = self._times.estimate(key_of(job.queue, job.user, job.name, ""))
-        if run is not None:
-            return run.total_seconds()
+        if (past := self.past(job)) > 0:
+            return past
         return job.walltime or (self._total / self._ended if self._ended else _BOUND)
 
 
@@ -165,6 +181,16 @@ class _Schedule:
                 del queues[queue]
 
 
+def _work(waiting: Sequence[_Sized], schedule: _Schedule) -> float:
+    """Return the expected work of the waiting jobs as the plugin ``slowdown`` does, with the measured excess of declared run times."""
+    repeated = [job for job in (*waiting, *(entry[0] for entry in schedule.running.values())) if job.past]
+    excess, work = defaults.DECLARED_EXCESS, sum(job.requested * job.past for job in repeated)
+    if work:
+        measured = sum(job.requested * job.estimate for job in repeated) / work
+        excess += (measured - excess) * len(repeated) / (len(repeated) + defaults.PRIOR_JOBS)
+    return sum(job.requested * (job.past or job.estimate / max(excess, 1.0)) for job in waiting)
+
+
 EASY = Policy()
 FIRST_FIT, CONSERVATIVE = Policy(reservations=0), Policy(reservations=math.inf)
 
@@ -191,9 +217,13 @@ def start_times(
                 schedule.free = schedule.free + schedule.running.pop(job.name)[2]
                 known.learn(job)
             else:
-                sized = _Sized(job, quantity.amount(resource, job.requests[resource]), job.estimate or job.run_time)
+                request, estimate = quantity.amount(resource, job.requests[resource]), job.estimate or job.run_time
+                sized = _Sized(job, request, estimate, known.past(job))
                 waiting.append(replace(sized, estimate=known.estimate(job)) if policy.learnt else sized)
-        waiting.sort(key=lambda job: job.key(policy.order, now))
+        longest = (
+            defaults.WAIT_OF_BACKLOGS * _work(waiting, schedule) / (nodes * per_node) if policy.order == "due" else 0.0
+        )
+        waiting.sort(key=lambda job: job.key(policy.order, now, longest))
         numbers = {job.name: number for number, job in enumerate(jobs)} if waiting else {}
         for each in schedule.start(waiting, now, policy.reservations):
             starts[each.job.name] = now

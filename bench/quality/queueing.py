@@ -127,6 +127,7 @@ REFERENCES: Mapping[str, Policy] = {
     "EASY": EASY,
     "SJF + EASY": Policy("sjf"),
     "SJF + EASY, after a day by age": Policy("aged"),
+    "the default's order + EASY": Policy("due"),
     "conservative backfilling": CONSERVATIVE,
     "first fit": FIRST_FIT,
     "EASY by weighted queues": Policy(weighted=True),
@@ -208,6 +209,7 @@ FIGURES = (
     Figure("longest wait h", lambda run: run.longest_wait / 3600, "EASY"),
     Figure("bounded slowdown", lambda run: run.mean_bounded_slowdown, "SJF + EASY"),
 )
+COMPARED = {figure.comparison for figure in FIGURES}
 HEADINGS = "\n".join(
     f"| {' | '.join(cells)} |"
     for cells in (
@@ -244,7 +246,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1, help="Number of seeds, the first of the set. Defaults to 1.")
     parser.add_argument("--jobs", type=int, default=0, help="Number of jobs. Defaults to that of the workload.")
     parser.add_argument("--processes", type=int, default=1, help="Runs at the same time. Defaults to 1.")
-    parser.add_argument("--only", default="", help="Only our configurations whose names contain this.")
+    parser.add_argument("--only", default="", help="Only rows whose names contain this, beside EASY.")
     options = parser.parse_args()
     for name in options.workloads:
         if name not in WORKLOADS and not (name.count(":") >= 2 and Path(name.rsplit(":", 2)[0]).is_file()):
@@ -259,7 +261,7 @@ def main() -> None:
             runs = {
                 name: [pool.submit(reference, workload, jobs[seed], policy) for seed in seeds]
                 for name, policy in REFERENCES.items()
-                if given.weights or not policy.weighted
+                if (given.weights or not policy.weighted) and (options.only in name or name in COMPARED)
             }
             runs |= {
                 name: [pool.submit(ours, workload, jobs[seed], seed, *config) for seed in seeds]
@@ -269,7 +271,7 @@ def main() -> None:
             results = dict[str, list[Measures]]()
             for name, measures in runs.items():
                 results[name] = [run.result() for run in measures]
-                if set(results) >= {figure.comparison for figure in FIGURES}:
+                if set(results) >= COMPARED:
                     for done in results if len(results) == 2 else [name]:
                         print(row(done, results[done], results), flush=True)
 
