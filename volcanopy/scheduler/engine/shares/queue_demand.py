@@ -35,14 +35,13 @@ def _within(total: Ints, guarantee: Ints, limit: Ints) -> Ints:
     return limits
 
 
-def reserved_for_admitted(cluster: Cluster) -> tuple[Ints, Ints]:
-    """(R, Q) each: what admitted jobs need for their minimum, less what elastic jobs have above theirs; it may be negative.
+def reserved_for_admitted(cluster: Cluster) -> Ints:
+    """(R, Q): what admitted jobs need for their minimum, less what elastic jobs have above theirs; it may be negative.
 
-    First of those that no reservation keeps from starting, then of all. Requests of gated pods are not included.
+    Requests of gated pods are not included.
     """
     snapshot = cluster.snapshot
-    elastic = np.where(snapshot.queues.exists[:-1], snapshot.jobs.queue_elastic, 0)
-    return lacking(cluster, ~cluster.queries.behind_reservations()) - elastic, lacking(cluster) - elastic
+    return lacking(cluster) - np.where(snapshot.queues.exists[:-1], snapshot.jobs.queue_elastic, 0)
 
 
 def lacking(cluster: Cluster, jobs: Mask | None = None) -> Ints:

@@ -304,11 +304,16 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     # Admission
 
     @cached_property
-    def _admitted(self) -> tuple[Ints, Ints]:
-        """(R, Q) each: what is reserved for the admitted jobs that can start, and for all; in a tree with descendants."""
-        startable, every = queue_demand.reserved_for_admitted(self.cluster)
-        roll = self.cluster.snapshot.queues.rolled_up
-        return (roll(startable), roll(every)) if self.shares.tree else (startable, every)
+    def _admitted(self) -> Ints:
+        """(R, Q): what is reserved for admitted jobs, in a tree with those of descendants."""
+        reserved = queue_demand.reserved_for_admitted(self.cluster)
+        return self.cluster.snapshot.queues.rolled_up(reserved) if self.shares.tree else reserved
+
+    @cached_property
+    def _startable(self) -> Ints:
+        """(R, Q): as :attr:`_admitted`, without jobs that wait for a reservation."""
+        waiting = queue_demand.lacking(self.cluster, self.cluster.queries.behind_reservations())
+        return self._admitted - (self.cluster.snapshot.queues.rolled_up(waiting) if self.shares.tree else waiting)
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
@@ -318,15 +323,21 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if changes != self._voted:
             self._voted = changes
             self._votes.clear()
-        behind = bool(self.cluster.queries.behind_reservations()[job.row])
+        vote = self._vote(job, behind=True)
+        if vote.value < 0 and not self.cluster.queries.behind_reservations()[job.row]:
+            vote = self._vote(job, behind=False)
+        return vote
+
+    def _vote(self, job: JobView, *, behind: bool) -> Vote:
+        """Return the vote on a job if it waits for a reservation, or if not."""
         key = int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key, behind
         vote = self._votes.get(key)
         if vote is None:
             minimum = job.min_resources
-            vote = self._votes[key] = self._vote(job.queue, None if minimum is None else minimum.values, behind)
+            vote = self._votes[key] = self._new_vote(job.queue, None if minimum is None else minimum.values, behind)
         return vote
 
-    def _vote(self, queue: QueueView, request: Ints | None, behind: bool) -> Vote:
+    def _new_vote(self, queue: QueueView, request: Ints | None, behind: bool) -> Vote:
         """Return the vote on the jobs of a queue with this (R,) minimum."""
         rejection, limits = self._queue_rejection(queue), self.shares.admission
         if rejection is not None:
@@ -335,7 +346,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
             return PERMIT
         inqueue = self._tree_inqueue if self.shares.tree else self._queue_inqueue
         for row in self._lines[queue.row]:
-            reserved = self._admitted[behind][:, row] + inqueue[:, row]
+            reserved = (self._admitted if behind else self._startable)[:, row] + inqueue[:, row]
             allocated, limit = self._allocated[:, row], limits[:, row]
             if exceeds(request + allocated + reserved, limit, request, self._pods):
                 shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Ints, Resources, Rows
 from volcanopy.scheduler.model.task_status import HOLDING
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
@@ -45,7 +45,7 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         self._admissions = -1
         """The number of jobs admitted in the session for which the reserved amounts and the votes hold."""
         self._votes: dict[tuple[bytes, bool], Vote] = {}
-        """By minimum, and whether a reservation keeps the job from starting."""
+        """By minimum, and whether the job waits for a reservation."""
 
     @cached_property
     def _limit(self) -> Ints:
@@ -68,14 +68,22 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         if self._admissions != ledger.admissions:
             self._admissions = ledger.admissions
             self._votes.clear()
-        behind = bool(self._behind_reservations[job.row])
-        vote = self._votes.get((key, behind))
-        if vote is None:
-            vote = self._votes[key, behind] = self._vote(job.min_resources, behind)
+        vote = self._vote(key, job.min_resources, behind=True)
+        if vote.value < 0 and not self.cluster.queries.behind_reservations()[job.row]:
+            vote = self._vote(key, job.min_resources, behind=False)
         return vote
 
-    def _vote(self, least: Resources | None, behind: bool) -> Vote:
-        reserved: Ints = self._requested[behind] + self.cluster.ledger.queue_inqueue.sum(axis=1)
+    def _vote(self, key: bytes, least: Resources | None, *, behind: bool) -> Vote:
+        """Return the vote on the jobs with a minimum that wait for a reservation, or on others."""
+        vote = self._votes.get((key, behind))
+        if vote is None:
+            vote = self._votes[key, behind] = self._new_vote(
+                least, self._requested if behind else self._startable, behind
+            )
+        return vote
+
+    def _new_vote(self, least: Resources | None, requested: Ints, behind: bool) -> Vote:
+        reserved: Ints = requested + self.cluster.ledger.queue_inqueue.sum(axis=1)
         left = (self._limit - self._used - reserved).tolist()
         if least is None or not any(0 < more > rest for more, rest in zip(least.values.tolist(), left, strict=True)):
             return PERMIT
@@ -83,16 +91,19 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
         return reject(Gate.OVERCOMMIT, quota, yields=not behind)
 
     @cached_property
-    def _behind_reservations(self) -> Mask:
-        """(J,): the jobs that cannot start before a reservation."""
-        return self.cluster.queries.behind_reservations()
+    def _requested(self) -> Ints:
+        """(R,): the requests of admitted jobs."""
+        requested: Ints = self._requested_by_admitted[1].sum(axis=1)
+        return requested
 
     @cached_property
-    def _requested(self) -> tuple[Ints, Ints]:
-        """(R,) each: the requests of the admitted jobs that can start, and of all."""
-        rows, requested = self._requested_by_admitted()
-        return requested[:, ~self._behind_reservations[rows]].sum(axis=1), requested.sum(axis=1)
+    def _startable(self) -> Ints:
+        """(R,): the requests of the admitted jobs that do not wait for a reservation."""
+        rows, requested = self._requested_by_admitted
+        startable: Ints = requested[:, ~self.cluster.queries.behind_reservations()[rows]].sum(axis=1)
+        return startable
 
+    @cached_property
     def _requested_by_admitted(self) -> tuple[Rows, Ints]:
         """(M,) rows, (R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
 
