@@ -8,7 +8,7 @@ from embedded_apiserver.schema.metadata_validation import (
     Broken,
     faults_of,
     missing_fields,
-    not_one_of,
+    not_supported,
     qualified_faults,
     required,
     unsupported,
@@ -43,7 +43,7 @@ def field_reference_faults(reference: Body, path: str, supported: Sequence[str])
         problem = f"unsupported pod version: {version}" if version != "v1" else f"field label not supported: {base}"
         yield wrong(f"{path}.fieldPath", field, f"error converting fieldPath: {problem}")
     elif subscript is None:
-        yield from not_one_of(f"{path}.fieldPath", field, supported)
+        yield from not_supported(f"{path}.fieldPath", field, supported)
     elif base in {"metadata.annotations", "metadata.labels"}:
         key = subscript[2].lower() if base == "metadata.annotations" else subscript[2]
         yield from faults_of(path, subscript[2], qualified_faults(key))

@@ -10,7 +10,7 @@ from embedded_apiserver.schema.metadata_validation import (
     faults_of,
     forbidden_field,
     missing_fields,
-    not_one_of,
+    not_supported,
     out_of_range,
     required,
     subdomain_faults,
@@ -89,7 +89,7 @@ def _port_faults(ports: list[Body] | tuple[()], path: str) -> Iterator[Broken]:
         yield from missing_fields(port, here, "containerPort")
         yield from out_of_range(f"{here}.containerPort", number or None, 1, _HIGHEST_PORT)
         yield from out_of_range(f"{here}.hostPort", port.get("hostPort") or None, 1, _HIGHEST_PORT)
-        yield from not_one_of(f"{here}.protocol", port["protocol"], _PROTOCOLS)
+        yield from not_supported(f"{here}.protocol", port["protocol"], _PROTOCOLS)
 
 
 def _port_name_faults(name: str) -> list[str]:
@@ -186,4 +186,4 @@ def _handler_faults(owner: Body, path: str) -> Iterator[Broken]:
         else:
             yield from out_of_range(f"{here}.port", port, 1, _HIGHEST_PORT)
     if kind == "httpGet":
-        yield from not_one_of(f"{here}.scheme", handler.get("scheme", "HTTP"), _SCHEMES)
+        yield from not_supported(f"{here}.scheme", handler.get("scheme", "HTTP"), _SCHEMES)

@@ -15,7 +15,7 @@ from embedded_apiserver.schema.metadata_validation import (
     label_faults,
     label_map_faults,
     missing_fields,
-    not_one_of,
+    not_supported,
     out_of_range,
     qualified_faults,
     required,
@@ -60,8 +60,8 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
             faults += _container_faults(container, f"{path}.{key}[{index}]", seen, volumes)
         if any("ports" in container for container in spec.get(key) or ()):
             faults += host_port_faults(spec[key], f"{path}.{key}")
-    faults += not_one_of(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART)
-    faults += not_one_of(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS)
+    faults += not_supported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART)
+    faults += not_supported(f"{path}.dnsPolicy", spec["dnsPolicy"], _DNS)
     faults += out_of_range(f"{path}.activeDeadlineSeconds", spec.get("activeDeadlineSeconds"), 1, 2**31 - 1)
     for key, rule in _NAMES:
         if name := spec.get(key):
@@ -75,7 +75,7 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
     if spec.get("hostAliases"):
         faults += _alias_faults(spec["hostAliases"], f"{path}.hostAliases")
     if spec.get("os"):
-        faults += not_one_of(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS)
+        faults += not_supported(f"{path}.os", spec["os"].get("name") or "", _SYSTEMS)
     if spec.get("schedulingGates"):
         faults += _gate_faults(spec, path)
     return faults
@@ -92,7 +92,7 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[
     if (image := container.get("image")) and image != image.strip():
         yield wrong(f"{path}.image", image, "must not have leading or trailing whitespace")
     for key, allowed in (("imagePullPolicy", _PULL), ("terminationMessagePolicy", _MESSAGE)):
-        yield from not_one_of(f"{path}.{key}", container[key], allowed)
+        yield from not_supported(f"{path}.{key}", container[key], allowed)
     if container.get("restartPolicy") not in {None, *_RESTART}:
         yield unsupported(f"{path}.restartPolicy", container["restartPolicy"], sorted(_RESTART))
     yield from mount_faults(container, path, volumes)
@@ -174,7 +174,7 @@ def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
             yield wrong(f"{here}.operator", toleration, "value must be empty when `operator` is 'Exists'")
         effect = toleration.get("effect")
         if effect:
-            yield from not_one_of(f"{here}.effect", effect, _EFFECTS)
+            yield from not_supported(f"{here}.effect", effect, _EFFECTS)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             yield wrong(f"{here}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set")
 

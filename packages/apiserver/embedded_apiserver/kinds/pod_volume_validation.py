@@ -10,7 +10,7 @@ from embedded_apiserver.schema.metadata_validation import (
     forbidden_field,
     label_faults,
     missing_fields,
-    not_one_of,
+    not_supported,
     required,
     subdomain_faults,
     unsupported,
@@ -56,7 +56,7 @@ def _empty_dir_faults(source: Body, path: str) -> Iterator[Broken]:
 def _host_path_faults(source: Body, path: str) -> Iterator[Broken]:
     yield from missing_fields(source, path, "path")
     yield from _backstep_faults(source.get("path") or "", f"{path}.path")
-    yield from not_one_of(f"{path}.type", source.get("type") or "", _HOST_PATHS)
+    yield from not_supported(f"{path}.type", source.get("type") or "", _HOST_PATHS)
 
 
 def _nfs_faults(source: Body, path: str) -> Iterator[Broken]:
@@ -219,7 +219,7 @@ def _sub_path_faults(mount: Body, path: str, here: str) -> Iterator[Broken]:
 def _propagation_faults(mount: Body, path: str, container: Body) -> Iterator[Broken]:
     propagation, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
     if propagation is not None:
-        yield from not_one_of(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
+        yield from not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
     if propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden_field(f"{path}.mountPropagation", text)

@@ -52,7 +52,7 @@ def faults_of(path: str, value: Any, texts: Iterable[str]) -> Iterator[Broken]:
     return (wrong(path, value, text) for text in texts)
 
 
-def not_one_of(path: str, value: Any, allowed: Sequence[str]) -> Iterator[Broken]:
+def not_supported(path: str, value: Any, allowed: Sequence[str]) -> Iterator[Broken]:
     """Yield a fault if the field's value is not one of the allowed values."""
     if value not in allowed:
         yield unsupported(path, value, allowed)
