@@ -86,14 +86,14 @@ def merged(base: object, patch: object) -> object:
     A field that is null in the patch is removed.
     """
     if isinstance(base, Mapping) and isinstance(patch, Mapping):
-        kept = {key: value for key, value in base.items() if key not in patch}
+        fields = {key: value for key, value in base.items() if key not in patch}
         laid = {key: merged(base.get(key), value) for key, value in patch.items() if value is not None}
-        return kept | laid
+        return fields | laid
     if isinstance(base, list) and isinstance(patch, list) and _named(base) and _named(patch):
         changes = {item["name"]: item for item in patch}
-        known = {item["name"] for item in base}
-        changed = [merged(item, changes[item["name"]]) if item["name"] in changes else item for item in base]
-        return changed + [item for item in patch if item["name"] not in known]
+        item_names = {item["name"] for item in base}
+        items = [merged(item, changes[item["name"]]) if item["name"] in changes else item for item in base]
+        return items + [item for item in patch if item["name"] not in item_names]
     return patch
 
 

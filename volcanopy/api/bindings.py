@@ -88,16 +88,16 @@ class Binding:
 
     def plural(self, plural: str) -> str:
         """Return its name of the plural of a kind of volcanopy."""
-        renamed = {_plural(kind): _plural(own) for kind, own in self.kinds.items()}
+        renamed = {_plural(kind): _plural(api_kind) for kind, api_kind in self.kinds.items()}
         return renamed.get(plural, plural)
 
     def key(self, key: str) -> str:
         """Return its name of a label or annotation of volcanopy."""
         return self._own_keys.get(key, key)
 
-    def own(self, group: str, kind: str) -> tuple[str, str]:
+    def api_kind(self, group: str, kind: str) -> tuple[str, str]:
         """Return volcanopy's names of a group and kind of this API."""
-        kinds = {own: name for name, own in self.kinds.items()}
+        kinds = {api_kind: name for name, api_kind in self.kinds.items()}
         return f"{group.removesuffix(self.domain)}{_DOMAIN}", kinds.get(kind, kind)
 
     def serves(self, kind: str) -> bool:
@@ -111,7 +111,7 @@ class Binding:
     @cached_property
     def aliases(self) -> dict[str, str]:
         """Volcanopy's name of each label and annotation that has another one here."""
-        return {own: key for key, own in self._own_keys.items() if own != key}
+        return {api_key: key for key, api_key in self._own_keys.items() if api_key != key}
 
 
 def _plural(kind: str) -> str:
@@ -187,12 +187,12 @@ def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Map
     return labels
 
 
-def with_api_keys(labels: Mapping[str, str], binding: Binding, written: Collection[str]) -> dict[str, str]:
+def with_api_keys(labels: Mapping[str, str], binding: Binding, user_keys: Collection[str]) -> dict[str, str]:
     """Return labels or annotations that :func:`with_own_keys` returned, and that may have changed, with the names of an API.
 
-    A key that was ``written`` under volcanopy's name keeps it.
+    A key that was ``user_keys`` under volcanopy's name keeps it.
     """
-    renamed = {key: binding.key(key) for key in labels if key not in written and binding.key(key) != key}
+    renamed = {key: binding.key(key) for key in labels if key not in user_keys and binding.key(key) != key}
     return {key: value for key, value in labels.items() if key not in renamed} | {
-        own: labels[key] for key, own in renamed.items()
+        api_key: labels[key] for key, api_key in renamed.items()
     }

@@ -289,10 +289,10 @@ def position_of(numbers: Mapping[str, str]) -> int:
 
 def selected_alternative(group: PodGroup) -> PodGroupAlternative | None:
     """Return the alternative that a PodGroup was admitted with, until the controller has merged it into the spec; else None."""
-    alternatives, chosen = group.spec.alternatives, group.status.alternative
-    if not alternatives or chosen is None:
+    alternatives, selected = group.spec.alternatives, group.status.alternative
+    if not alternatives or selected is None:
         return None
-    return next((alternative for alternative in alternatives if alternative.name == chosen.name), None)
+    return next((alternative for alternative in alternatives if alternative.name == selected.name), None)
 
 
 def min_resources(group: PodGroup) -> Quantities | None:

@@ -335,15 +335,15 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
 
 def _without_descriptions(schema: Json) -> Json:
     """Return the schema without descriptions, at every depth."""
-    kept: Json = {}
+    fields: Json = {}
     for key, value in schema.items():
         if key == "properties":
-            kept[key] = {name: _without_descriptions(of) for name, of in value.items()}
+            fields[key] = {name: _without_descriptions(of) for name, of in value.items()}
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            kept[key] = _without_descriptions(value)
+            fields[key] = _without_descriptions(value)
         elif key != "description":
-            kept[key] = value
-    return kept
+            fields[key] = value
+    return fields
 
 
 _DROPPED = {

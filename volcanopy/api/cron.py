@@ -149,14 +149,14 @@ class Schedule:
         self._zone = _zone(time_zone)
         self._every: timedelta | None = None
         self._fields = ""
-        given = text.strip()
-        if given.startswith(_EVERY):
-            self._every = _interval(given)
+        text_of_schedule = text.strip()
+        if text_of_schedule.startswith(_EVERY):
+            self._every = _interval(text_of_schedule)
             return
-        self._fields = _NAMED.get(given, given).replace("?", "*")
-        if given.startswith("@") and given not in _NAMED:
-            known = ", ".join(sorted(_NAMED))
-            raise ScheduleError(f'Invalid value: "{text}": must be one of {known} or @every <duration>')
+        self._fields = _NAMED.get(text_of_schedule, text_of_schedule).replace("?", "*")
+        if text_of_schedule.startswith("@") and text_of_schedule not in _NAMED:
+            nicknames = ", ".join(sorted(_NAMED))
+            raise ScheduleError(f'Invalid value: "{text}": must be one of {nicknames} or @every <duration>')
         if len(self._fields.split()) != 5:
             raise ScheduleError(
                 f'Invalid value: "{text}": must have five fields: minute, hour, day of month, month, day of week'
@@ -210,13 +210,13 @@ class Schedule:
         return moment.astimezone(self._zone).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _interval(given: str) -> timedelta:
+def _interval(text: str) -> timedelta:
     try:
-        every = parse_duration(given.removeprefix(_EVERY).strip())
+        every = parse_duration(text.removeprefix(_EVERY).strip())
     except ValueError as error:
-        raise ScheduleError(f'Invalid value: "{given}": {error}') from None
+        raise ScheduleError(f'Invalid value: "{text}": {error}') from None
     if not isinstance(every, timedelta) or every < _SHORTEST:
-        raise ScheduleError(f'Invalid value: "{given}": must be at least @every 1s')
+        raise ScheduleError(f'Invalid value: "{text}": must be at least @every 1s')
     return every
 
 

@@ -84,7 +84,7 @@ def _of_type(kind: inspect.Type) -> Callable[[Any], Any]:
             clean = _of_type(item)
             return lambda value: [clean(element) for element in value] if isinstance(value, list | tuple) else value
         case inspect.UnionType(types=types):
-            structured = [each for each in types if isinstance(each, _STRUCTURED)]
+            structured = [type_ for type_ in types if isinstance(type_, _STRUCTURED)]
             return _of_type(structured[0]) if len(structured) == 1 else _unchanged
         case inspect.Metadata(type=inner):
             return _of_type(inner)

@@ -28,9 +28,9 @@ def graph(edges: Iterable[tuple[str, str]], nodes: Iterable[str] = ()) -> Graph:
 def flow_graph(steps: Iterable[Any]) -> Graph:
     """Return the graph of the steps of a flow (of either model): an edge leads from a step to one that depends on it."""
     steps = tuple(steps)
-    known = {step.name for step in steps}
+    step_names = {step.name for step in steps}
     targets = ((step.name, step.depends_on.targets if step.depends_on else ()) for step in steps)
-    edges = ((target, name) for name, names in targets for target in names if target in known)
+    edges = ((target, name) for name, names in targets for target in names if target in step_names)
     return graph(edges, (step.name for step in steps))
 
 
@@ -79,13 +79,13 @@ def distances(directed: Graph, name: str) -> dict[str, int]:
     return {node: distance for distance, layer in layers if distance for node in layer}
 
 
-def unreachable_after(directed: Graph, lost: Iterable[str], waiting: Iterable[str]) -> frozenset[str]:
+def unreachable_after(directed: Graph, lost_nodes: Iterable[str], waiting: Iterable[str]) -> frozenset[str]:
     """Return the lost nodes, and the waiting ones that depend on them through waiting ones."""
     import networkx as nx  # noqa: PLC0415
 
-    lost = frozenset(lost)
-    part = directed.subgraph(lost.union(waiting))
-    return lost.union(*(nx.descendants(part, name) for name in lost))
+    lost_nodes = frozenset(lost_nodes)
+    part = directed.subgraph(lost_nodes.union(waiting))
+    return lost_nodes.union(*(nx.descendants(part, name) for name in lost_nodes))
 
 
 def levels(directed: Graph) -> dict[str, int]:

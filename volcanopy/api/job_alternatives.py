@@ -9,7 +9,7 @@ def spec_with_alternative(spec: BatchJobSpec, name: str) -> BatchJobSpec:
 
     It is returned unchanged if it has no alternative of this name.
     """
-    alternative = next((each for each in spec.alternatives if each.name == name), None)
+    alternative = next((candidate for candidate in spec.alternatives if candidate.name == name), None)
     if alternative is None:
         return spec
     changes = {task.name: task.template for task in alternative.tasks}

@@ -215,8 +215,8 @@ TEMPLATE_SUBMITTER_GROUPS = "volcanopy.io/template-submitter-groups"
 def with_submitter_of(annotations: Mapping[str, str], owner: Mapping[str, str] | None) -> dict[str, str]:
     """Return the annotations of an object with the submitter of its owner in place of its own."""
     keys = (SUBMITTED_BY, SUBMITTER_GROUPS)
-    own = {key: value for key, value in annotations.items() if key not in keys}
-    return own | {key: owner[key] for key in keys if key in owner} if owner else own
+    annotations_of_object = {key: value for key, value in annotations.items() if key not in keys}
+    return annotations_of_object | {key: owner[key] for key in keys if key in owner} if owner else annotations_of_object
 
 
 def workload_group(uid: str) -> str:

@@ -25,8 +25,8 @@ def unread_fields(spec: Mapping[str, Any], plugins: Collection[str]) -> Iterator
         relative = name == "deserved" and any(spec.get(limit) for limit in _RELATIVE)
         readers = READERS["borrowingLimit"] if relative else usual
         if not set(readers) & set(plugins):
-            listed = " or ".join(readers)
-            yield name, f"has no effect: no plugin of the scheduler configuration reads it (plugin {listed} does)"
+            reader_names = " or ".join(readers)
+            yield name, f"has no effect: no plugin of the scheduler configuration reads it (plugin {reader_names} does)"
 
 
 def seconds(text: str) -> float:

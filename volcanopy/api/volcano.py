@@ -250,9 +250,9 @@ def _bound(model: type[M], **parts: type[Model]) -> type[M]:
     for part, shape in parts.items():
         old = model.model_fields[part]
         fields[part] = (shape, Field() if old.is_required() else Field(default=shape()))
-    made = create_model(kind, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
-    made.binding, made.rules = VOLCANO, ()
-    return made
+    bound_model = create_model(kind, __base__=model, __doc__=model.__doc__, __module__=__name__, **fields)
+    bound_model.binding, bound_model.rules = VOLCANO, ()
+    return bound_model
 
 
 def _only(value: str) -> tuple[Any, str]:

@@ -45,13 +45,13 @@ class Creator:
 
     async def create(self, bodies: Iterable[Json]) -> list[Json]:
         """Create the objects, or change those that exist. Raises CreateError."""
-        made = []
+        objects = []
         for body in sorted(bodies, key=_rank):
             try:
-                made.append(await self._create(body))
+                objects.append(await self._create(body))
             except KubeError as fault:
                 raise CreateError(body, str(fault)) from fault
-        return made
+        return objects
 
     async def _create(self, body: Json) -> Json:
         kind = await self.kind(body)

@@ -18,15 +18,15 @@ _COMPARED = 2000
 _SUGGESTED = 3
 
 
-def bare_name(kind: Kind[Json], given: str) -> str:
+def bare_name(kind: Kind[Json], text: str) -> str:
     """Return the name in ``name`` or ``kind/name``; raises CommandError for another kind or an empty name."""
-    prefix, slash, name = given.rpartition("/")
+    prefix, slash, name = text.rpartition("/")
     if not slash:
-        prefix, name = "", given
+        prefix, name = "", text
     if prefix and prefix.lower() not in {resource(kind), kind.plural, kind.kind.lower(), word(kind).replace(" ", "")}:
-        raise CommandError(f"{given}: expected a name of {kind.plural}, not of {prefix}", 2)
+        raise CommandError(f"{text}: expected a name of {kind.plural}, not of {prefix}", 2)
     if not name:
-        raise CommandError(f"{given!r} is not a name of a {word(kind)}", 2)
+        raise CommandError(f"{text!r} is not a name of a {word(kind)}", 2)
     return name
 
 
@@ -51,9 +51,9 @@ async def list_objects(
         raise CommandError(f"--selector: {selector!r} is invalid: {fault}", 2) from None
 
 
-async def find_object(client: Client, kind: Kind[Json], namespace: str | None, given: str) -> Json:
+async def find_object(client: Client, kind: Kind[Json], namespace: str | None, text: str) -> Json:
     """Return the object of that name; raises CommandError with similar names when there is none."""
-    name = bare_name(kind, given)
+    name = bare_name(kind, text)
     try:
         return await client.get(kind, namespace, name)
     except NotFound as fault:

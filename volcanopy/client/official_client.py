@@ -27,10 +27,10 @@ class _RestClient(RESTClientObject):
     def request(self, method: Any, url: Any, *arguments: Any, **options: Any) -> Any:
         """Send a request with the credentials of this moment; all but method and URL are named."""
         assert not arguments
-        sent = HTTPHeaderDict(options.pop("headers", None) or {})
+        http_headers = HTTPHeaderDict(options.pop("headers", None) or {})
         for name, value in self.credentials.current().items():
-            sent.add(name, value)
-        return super().request(method, url, headers=sent, **options)
+            http_headers.add(name, value)
+        return super().request(method, url, headers=http_headers, **options)
 
 
 def api_client(kubeconfig: Path | str | None = None, context: str | None = None) -> ApiClient:

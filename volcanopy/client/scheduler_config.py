@@ -41,5 +41,5 @@ def plugin_names(text: str) -> frozenset[str] | None:
     except ConfigError:
         return None
     plugins = [tier.get("plugins") for tier in tiers if isinstance(tier, dict)] if isinstance(tiers, list) else []
-    entries = [entry for listed in plugins if isinstance(listed, list) for entry in listed]
+    entries = [entry for plugins_of_tier in plugins if isinstance(plugins_of_tier, list) for entry in plugins_of_tier]
     return frozenset(str(entry.get("name")) for entry in entries if isinstance(entry, dict))

@@ -83,16 +83,16 @@ async def watch_objects(
         watched.note()
 
     running = asyncio.create_task(reflector.run(sink))
-    listed = asyncio.create_task(reflector.synced.wait())
+    first_list = asyncio.create_task(reflector.synced.wait())
     try:
-        await asyncio.wait((running, listed), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((running, first_list), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
         yield watched
     finally:
-        listed.cancel()
+        first_list.cancel()
         running.cancel()
-        await asyncio.wait((running, listed))
+        await asyncio.wait((running, first_list))
 
 
 async def wait_until_deleted(client: Client, kind: Kind[Json], body: Json) -> None:

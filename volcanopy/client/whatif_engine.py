@@ -18,9 +18,9 @@ def engine(
     result: load.Loaded, config: SchedulerConfig, now: datetime, registry: Registry, previous: datetime | None = None
 ) -> Engine:
     """Return the engine of a question, in which the controllers have handled the manifests."""
-    made = Engine(result.cluster, config, now, registry, job_registry(), previous)
-    made.settle()
-    return made
+    result_engine = Engine(result.cluster, config, now, registry, job_registry(), previous)
+    result_engine.settle()
+    return result_engine
 
 
 def limits(

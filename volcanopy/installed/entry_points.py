@@ -23,12 +23,12 @@ class ThirdPartyError(ConfigError):
 class Installed(Mapping[str, T]):
     """The objects of a group by name: those that come with volcanopy, and those of packages, loaded when they are used."""
 
-    def __init__(self, kind: str, group: str, ours: Mapping[str, T], check: Callable[["Loaded"], T]) -> None:
+    def __init__(self, kind: str, group: str, builtins: Mapping[str, T], check: Callable[["Loaded"], T]) -> None:
         """Raises ThirdPartyError for a name that two packages have, or volcanopy and a package."""
-        self._kind, self._objects, self._check = kind, dict(ours), check
+        self._kind, self._objects, self._check = kind, dict(builtins), check
         self._points: dict[str, EntryPoint] = {}
         for point in _points(group, tuple(sys.path)):
-            if point.name in ours:
+            if point.name in builtins:
                 raise ThirdPartyError(
                     f"{self._origin(point)} has the name of a {kind} that comes with volcanopy: give it another"
                 )
@@ -36,7 +36,7 @@ class Installed(Mapping[str, T]):
                 first = _package(self._points[point.name])
                 raise ThirdPartyError(f"{self._origin(point)} has the name of one of {first}: uninstall one of the two")
             self._points[point.name] = point
-        self._names = (*ours, *self._points)
+        self._names = (*builtins, *self._points)
 
     def __getitem__(self, name: str) -> T:
         if name not in self._objects:

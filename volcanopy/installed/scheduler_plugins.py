@@ -17,9 +17,9 @@ def registry() -> Registry:
 
     It and the use of an invalid one raise ThirdPartyError.
     """
-    ours = builtin()
+    builtins = builtin()
     return Registry(
-        Installed("plugin", PLUGINS, ours.plugins, _plugin), Installed("action", ACTIONS, ours.actions, _action)
+        Installed("plugin", PLUGINS, builtins.plugins, _plugin), Installed("action", ACTIONS, builtins.actions, _action)
     )
 
 

@@ -108,7 +108,7 @@ class Containers:
         return container_logs.text(lines, query, time.time())
 
     async def _follow(
-        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], sent: int
+        self, pod: Mapping[str, Any], container: str, query: Mapping[str, str], sent_bytes: int
     ) -> AsyncIterator[bytes]:
         """Yield the log until the simulated container's current run ends, or its pod is deleted."""
         metadata, run = pod["metadata"], container_logs.run_number(pod, container)
@@ -116,7 +116,7 @@ class Containers:
         yield container_logs.text(container_logs.lines(pod, container, stages), query, time.time())
         bucket = self._cluster.server.context.store.bucket("pods")
         while True:
-            changed = self._cluster.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
+            next_change = self._cluster.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
             entry = bucket.get(metadata["namespace"], metadata["name"])
             if entry is None or entry.uid != metadata["uid"]:
                 return
@@ -125,6 +125,6 @@ class Containers:
                 restarted = container_logs.run_number(now, container) != run
                 lines = container_logs.lines(now, container, stages, previous=restarted)
                 rest = {key: value for key, value in query.items() if key == "timestamps"}
-                yield container_logs.text(lines[sent:], rest, time.time())
+                yield container_logs.text(lines[sent_bytes:], rest, time.time())
                 return
-            await changed.wait()
+            await next_change.wait()

@@ -77,12 +77,12 @@ def problems_of_new(cluster: Cluster, keys: Iterable[tuple[str, str]]) -> dict[t
 
 def new_problems(cluster: Cluster, mark: int) -> list[str]:
     """Return the problems of queues that changed since a point, without those that they had before."""
-    changed = cluster.bodies_since(mark, "Queue")
-    if not changed:
+    queue_bodies = cluster.bodies_since(mark, "Queue")
+    if not queue_bodies:
         return []
     context = context_of(cluster)
     problems: list[str] = []
-    for (kind, name), old in changed.items():
+    for (kind, name), old in queue_bodies.items():
         if (kind, name) not in cluster.objects:
             continue
         body = cluster.body(kind, name)

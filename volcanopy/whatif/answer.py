@@ -127,7 +127,7 @@ def answer(engine: Engine, limits: Limits) -> Answer:
         except BudgetEndedError:
             return Answer(tuple(_unknown(cluster, target) for target in waiting), ended=True)
         bound = (effect.pod for plan in run.plans for effect in plan.of(Bind))
-        placed = {key: pod for key in bound if (pod := cluster.pod(key)) is not None}
+        bound_pods = {key: pod for key in bound if (pod := cluster.pod(key)) is not None}
         verdicts = {
             target.group: verdict(cluster, target, run) for target in waiting if target.group not in run.started
         }
@@ -147,7 +147,7 @@ def answer(engine: Engine, limits: Limits) -> Answer:
     for step in flow_steps(cluster, engine.now):
         if limits.jobs is None or step.target.group in limits.jobs:
             answers[step.target.group] = _of_step(engine, limits.search, step)
-    return Answer(tuple(_estimated(engine, limits.estimates, list(answers.values()))), tuple(run.plans), placed)
+    return Answer(tuple(_estimated(engine, limits.estimates, list(answers.values()))), tuple(run.plans), bound_pods)
 
 
 def waiting_jobs(cluster: Cluster) -> list[Target]:
@@ -244,8 +244,8 @@ def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:
     """Return the gate that a job does not pass and the message: what keeps its pods from existing comes first."""
     if trouble := run.troubles.get(target.job):
         return Gate.GANG.value, trouble
-    if other := foreign_scheduler(cluster, target):
-        return Gate.GANG.value, f'the pods have schedulerName "{other}": volcanopy does not schedule them'
+    if scheduler := foreign_scheduler(cluster, target):
+        return Gate.GANG.value, f'the pods have schedulerName "{scheduler}": volcanopy does not schedule them'
     if (explanation := run.explanations.get(target.group)) is not None:
         return explanation.gate, explanation.message
     if is_suspended(cluster, target):
@@ -253,5 +253,5 @@ def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:
     if target.job:
         state = ((cluster.objects["BatchJob", target.job].get("status") or {}).get("state")) or {}
         return Gate.GANG.value, str(state.get("message") or "not processed by the job controller")
-    needed, pods = minimum_of(cluster, target), len(cluster.pods_of_group(target.group))
-    return Gate.GANG.value, f"{pods}/{needed} required pods exist"
+    minimum, pods = minimum_of(cluster, target), len(cluster.pods_of_group(target.group))
+    return Gate.GANG.value, f"{pods}/{minimum} required pods exist"

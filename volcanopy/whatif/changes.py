@@ -80,9 +80,9 @@ def as_data(cluster: Cluster, steps: Iterable[Step], config: SchedulerConfig) ->
     with cluster.trial():
         before = cluster.mark()
         perform(cluster, steps, config)
-        changed = cluster.changes_since(before)
-        applied = tuple(cluster.body(*key) for key in changed if key in cluster.objects)
-        deleted = tuple(f"{kind} {name}" for kind, name in changed if (kind, name) not in cluster.objects)
+        changes = cluster.changes_since(before)
+        applied = tuple(cluster.body(*key) for key in changes if key in cluster.objects)
+        deleted = tuple(f"{kind} {name}" for kind, name in changes if (kind, name) not in cluster.objects)
     return Change(applied, deleted, document)
 
 

@@ -141,16 +141,16 @@ class Cluster:
             first: dict[Key, tuple[Any, Json | None]] = {}
             for key, item, body in self._journal[begin:]:
                 first.setdefault(key, (item, body))
-            removed: list[core.Pod] = []
+            removed_pods: list[core.Pod] = []
             for key, (item, body) in first.items():
                 if isinstance(item, core.Pod) and key not in self.objects:
-                    removed.append(item)
+                    removed_pods.append(item)
                     self._set(key, item)
                     if body is not None:
                         self.bodies[key] = body
                 else:
                     self._restore(key, item, body)
-            self.state.load(removed)
+            self.state.load(removed_pods)
             del self._journal[begin:]
             self.changed_jobs = changed_jobs
 
@@ -173,18 +173,18 @@ class Cluster:
                 first[key] = item if item is None or isinstance(item, dict) else body or kinds.body_of(item)
         return first
 
-    def without(self, removed: Callable[[Key, Any], bool]) -> "Cluster":
-        """Return a new cluster with the objects for which ``removed`` is false."""
-        kept = {key: item for key, item in self.objects.items() if not removed(key, item)}
+    def without(self, is_removed: Callable[[Key, Any], bool]) -> "Cluster":
+        """Return a new cluster with the objects for which ``is_removed`` is false."""
+        objects = {key: item for key, item in self.objects.items() if not is_removed(key, item)}
         cluster = Cluster(
-            (item for item in kept.values() if not isinstance(item, dict)),
+            (item for item in objects.values() if not isinstance(item, dict)),
             self.state.scheduler_names,
             self.state.default_queue,
         )
-        for item in kept.values():
+        for item in objects.values():
             if isinstance(item, dict):
                 cluster.put_workload(item)
-        cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in kept)
+        cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in objects)
         cluster.commit()
         return cluster
 

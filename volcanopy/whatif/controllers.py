@@ -54,20 +54,20 @@ class JobControllers:
 
     def step(self) -> bool:
         """Reconcile the jobs that changed until nothing changes; return whether anything did."""
-        changed = False
+        has_changed = False
         for key in sorted(self.cluster.changed_jobs | self.troubles.keys()):
             body = self.cluster.objects.get(("BatchJob", key))
             if body is not None and not _is_finished(body):
-                changed |= self._settle(key)
+                has_changed |= self._settle(key)
         self.cluster.changed_jobs.clear()
-        return changed
+        return has_changed
 
     def _settle(self, key: str) -> bool:
-        changed = False
+        has_changed = False
         for _ in range(_STEPS):
             body = self.cluster.objects.get(("BatchJob", key))
             if body is None:
-                return changed
+                return has_changed
             job = read_job(body)
             plan = reconcile(job, self._observed(job), self.now, self.registry)
             before = self.troubles.pop(key, "")
@@ -78,10 +78,10 @@ class JobControllers:
             except RejectedError as rejection:
                 self.troubles[key] = str(rejection)
                 acted |= str(rejection) != before
-            changed |= acted
+            has_changed |= acted
             if not acted:
                 break
-        return changed
+        return has_changed
 
     def _observed(self, job: BatchJob) -> Observed:
         cluster, key = self.cluster, f"{job.metadata.namespace}/{job.metadata.name}"
@@ -213,13 +213,13 @@ def counted(cluster: Cluster, pod: Json, sign: int) -> list[policy.ResourceQuota
     for quota in cluster.state.quotas.values():
         if quota.metadata.namespace != namespace or quota.spec.scopes or quota.spec.scope_selector:
             continue
-        used = dict(quota.status.used)
+        amounts = dict(quota.status.used)
         for name in quota.status.hard:
             if units := usage.get(name, 0):
                 unit = name.removeprefix("requests.").removeprefix("limits.")
-                total = max(quantity.amount(unit, used.get(name, 0)) + sign * units, 0)
-                used[name] = quantity.text(unit, total)
-        result.append(replace(quota, status=replace(quota.status, used=used)))
+                total = max(quantity.amount(unit, amounts.get(name, 0)) + sign * units, 0)
+                amounts[name] = quantity.text(unit, total)
+        result.append(replace(quota, status=replace(quota.status, used=amounts)))
     return result
 
 
@@ -228,10 +228,10 @@ def _check(quota: policy.ResourceQuota, pod: str, usage: Mapping[str, int]) -> N
         unit = name.removeprefix("requests.").removeprefix("limits.")
         total, most = quantity.amount(unit, quota.status.used.get(name, 0)), quantity.amount(unit, hard)
         if usage.get(name, 0) and total > most:
-            used = quantity.text(unit, total - usage[name])
+            used_amount = quantity.text(unit, total - usage[name])
             raise RejectedError(
                 f'pods "{pod}" is forbidden: exceeded quota: {quota.metadata.name}, '
-                f"requested: {name}={quantity.text(unit, usage[name])}, used: {name}={used}, limited: {name}={hard}"
+                f"requested: {name}={quantity.text(unit, usage[name])}, used: {name}={used_amount}, limited: {name}={hard}"
             )
 
 

@@ -101,13 +101,13 @@ def _unknown(run: Run, group: str, endless: Sequence[str]) -> StartEstimate:
     """Return why a job has not started at the end of a run: a job that is before it, or any, has no end; else all have ended."""
     explanation = run.explanations.get(group)
     blocking = [name.removeprefix("job ") for name in (explanation.blocked_by if explanation else ())]
-    named = next((job for job in blocking if job in endless), "")
-    if named or len(endless) == 1:
-        return StartEstimate(message=f"job {short(named or endless[0])} declares no run time")
+    endless_job = next((job for job in blocking if job in endless), "")
+    if endless_job or len(endless) == 1:
+        return StartEstimate(message=f"job {short(endless_job or endless[0])} declares no run time")
     if not endless:
         return StartEstimate(message=NEVER)
-    others = f"{len(endless) - 1} other job{'s' if len(endless) > 2 else ''}"
-    return StartEstimate(message=f"job {short(endless[0])} and {others} declare no run time")
+    other_jobs = f"{len(endless) - 1} other job{'s' if len(endless) > 2 else ''}"
+    return StartEstimate(message=f"job {short(endless[0])} and {other_jobs} declare no run time")
 
 
 def _job_of(cluster: Cluster, pod: core.Pod) -> str:

@@ -106,12 +106,12 @@ def foreign_scheduler(cluster: Cluster, target: Target) -> str:
     scheduler_names = cluster.state.scheduler_names
     if target.job:
         spec = cluster.objects["BatchJob", target.job]["spec"]
-        named = [
+        foreign_names = [
             template.get("schedulerName") or spec.get("schedulerName") or "" for template in pod_specs(cluster, target)
         ]
     else:
-        named = [pod.spec.scheduler_name for pod in cluster.pods_of_group(target.group)]
-    return next((name for name in named if name and name not in scheduler_names), "")
+        foreign_names = [pod.spec.scheduler_name for pod in cluster.pods_of_group(target.group)]
+    return next((name for name in foreign_names if name and name not in scheduler_names), "")
 
 
 def queue_of(cluster: Cluster, target: Target) -> str:
@@ -243,9 +243,9 @@ def _needed(task: Mapping[str, Any]) -> int:
 def scaled(resources: Mapping[str, Any], ratios: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     """Return a resource list with some of its amounts multiplied by a ratio, rounded down."""
     result = {}
-    for name, given in resources.items():
+    for name, amount in resources.items():
         unit = name.removeprefix("requests.").removeprefix("limits.")
-        units = quantity.amount(unit, given)
+        units = quantity.amount(unit, amount)
         if name in ratios:
             part, whole = ratios[name]
             units = units * part // whole if whole else units
@@ -287,8 +287,8 @@ def capped(spec: Json, resource: str, most: int) -> Json:
 
 def _requested(container: Json, resource: str) -> int:
     resources = container.get("resources") or {}
-    given = (resources.get("requests") or {}).get(resource, (resources.get("limits") or {}).get(resource, 0))
-    return quantity.amount(resource, given)
+    amount = (resources.get("requests") or {}).get(resource, (resources.get("limits") or {}).get(resource, 0))
+    return quantity.amount(resource, amount)
 
 
 def _capped(container: Json, resource: str, most: int) -> Json:

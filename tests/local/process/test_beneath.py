@@ -87,13 +87,13 @@ def test_missing_folders_are_made_with_mode_and_owner_of_their_volume_and_never_
     if os.geteuid() == 0:
         os.chown(root / "folder", 1234, 1234)
     before = os.umask(0o077)
-    os.close(open_source(str(root), "inside/new/newer", made=0o777))
+    os.close(open_source(str(root), "inside/new/newer", mode=0o777))
     os.umask(before)
     for made in (root / "folder/new", root / "folder/new/newer"):
         assert made.stat().st_mode & 0o777 == 0o777
         assert made.stat().st_uid == (root / "folder").stat().st_uid
     with pytest.raises(PathError):
-        open_source(str(root), "up/made", made=0o777)
+        open_source(str(root), "up/made", mode=0o777)
     assert not (tmp_path / "made").exists()
 
 
@@ -117,7 +117,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_opened_never_leads_out(
     with monkeypatch.context() as patch, contextlib.suppress(OSError):
         for name in ("open", "mkdir", "fstat", "fchmod"):
             patch.setattr(f"volcanopy.local.process.beneath.os.{name}", swapping(getattr(os, name)))
-        with opened(open_source(str(root), "folder/sub/made", made=0o777)) as descriptor:
+        with opened(open_source(str(root), "folder/sub/made", mode=0o777)) as descriptor:
             assert Path(real_path(descriptor)).is_relative_to(root)
     assert calls[0] > 4
     assert not list(outside.iterdir())

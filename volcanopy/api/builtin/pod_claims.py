@@ -47,11 +47,11 @@ def volumes(pod: core.Pod) -> Iterator[ClaimedVolume]:
 def devices(pod: core.Pod) -> Iterator[ClaimedDevices]:
     """The claims on devices behind a pod; a template for which no claim is needed is left out."""
     namespace = pod.metadata.namespace
-    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    claim_names = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         if claim.resource_claim_name:
             yield ClaimedDevices(claim.name, f"{namespace}/{claim.resource_claim_name}", False)
-        elif claim.name not in made:
+        elif claim.name not in claim_names:
             yield ClaimedDevices(claim.name, "", True)
-        elif name := made[claim.name]:
+        elif name := claim_names[claim.name]:
             yield ClaimedDevices(claim.name, f"{namespace}/{name}", True)

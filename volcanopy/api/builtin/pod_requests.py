@@ -127,13 +127,13 @@ def _aggregate(pod: PodResources, amounts_of: Callable[[ContainerResources], Map
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod.init_containers:
-        own = amounts_of(container)
+        requests = amounts_of(container)
         if container.sidecar:
-            _add(running, own)
-            _add(sidecars, own)
+            _add(running, requests)
+            _add(sidecars, requests)
             together = sidecars
         else:
-            together = dict(own)
+            together = dict(requests)
             _add(together, sidecars)
         for name, units in together.items():
             peak[name] = max(peak.get(name, 0), units)

@@ -20,7 +20,9 @@ def with_resized_requests(pod: core.Pod) -> core.Pod:
     }
     if not resized:
         return pod
-    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions)
+    infeasible = any(
+        condition.type == "PodResizePending" and condition.reason == "Infeasible" for condition in status.conditions
+    )
 
     def of(container: core.Container) -> core.Container:
         entry = resized.get(container.name)
@@ -41,11 +43,11 @@ def with_resized_requests(pod: core.Pod) -> core.Pod:
     return replace(pod, spec=replace(spec, containers=containers, init_containers=init_containers))
 
 
-def _largest(requests: core.Quantities, others: core.Quantities) -> core.Quantities:
+def _largest(requests: core.Quantities, further_requests: core.Quantities) -> core.Quantities:
     """Return the larger amount of each resource."""
     result = dict(requests)
-    for name, text in others.items():
-        known = result.get(name)
-        if known is None or quantity.amount(name, text) > quantity.amount(name, known):
+    for name, text in further_requests.items():
+        amount = result.get(name)
+        if amount is None or quantity.amount(name, text) > quantity.amount(name, amount):
             result[name] = text
     return result

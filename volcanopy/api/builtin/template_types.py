@@ -49,16 +49,16 @@ def _of_type(value: Any, schema: Json, path: str) -> Iterator[Problem]:
         for number, item in enumerate(value):
             yield from _of_type(item, schema.get("items", {}), f"{path}[{number}]")
     elif isinstance(value, dict):
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        properties, value_schema = schema.get("properties", {}), schema.get("additionalProperties")
         for field in schema.get("required", ()):
             if value.get(field) is None:
                 yield Problem(f"{path}.{field}", "Required value")
         for field, item in value.items():
-            if item is None and (field in properties or others):
+            if item is None and (field in properties or value_schema):
                 continue
             if field in properties:
                 yield from _of_type(item, properties[field], f"{path}.{field}")
-            elif isinstance(others, dict):
-                yield from _of_type(item, others, f"{path}[{field}]")
+            elif isinstance(value_schema, dict):
+                yield from _of_type(item, value_schema, f"{path}[{field}]")
             elif properties:
                 yield Problem(f"{path}.{field}", UNKNOWN_FIELD)

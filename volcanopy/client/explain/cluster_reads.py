@@ -107,11 +107,13 @@ async def _groups(reads: Reads, client: Client, queues: set[str]) -> list[core.P
         listing = await client.list(POD_GROUPS)
     except Forbidden:
         namespace = client.connection.namespace
-        own = await reads.optional(client.list(POD_GROUPS, namespace), f'the pod groups of namespace "{namespace}"')
-        if own is None:
+        readable_groups = await reads.optional(
+            client.list(POD_GROUPS, namespace), f'the pod groups of namespace "{namespace}"'
+        )
+        if readable_groups is None:
             return None
         reads.unread.append(f'you may read pod groups of namespace "{namespace}" only: others are not included')
-        listing = own
+        listing = readable_groups
     groups = readable(core.PodGroup, listing.items)
     return [group for group in groups if (group.spec.queue or names.DEFAULT_QUEUE) in queues]
 
@@ -287,5 +289,5 @@ async def group_facts(
 async def _pods(client: Client, group: core.PodGroup) -> list[Pod]:
     listing = await client.list(PODS, group.metadata.namespace)
     pods = readable(Pod, listing.items)
-    own = [pod for pod in pods if _group_of(dict(pod.metadata.annotations)) == group.metadata.name]
-    return sorted(own, key=lambda pod: pod.metadata.name)
+    members = [pod for pod in pods if _group_of(dict(pod.metadata.annotations)) == group.metadata.name]
+    return sorted(members, key=lambda pod: pod.metadata.name)

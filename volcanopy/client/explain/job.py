@@ -310,12 +310,17 @@ def _waiting_tasks(job: BatchJob) -> list[str]:
         if depends_on is None or not depends_on.name or job.status.task_status_count.get(name) or not task.replicas:
             continue
         missing = [
-            other for other in depends_on.name if other in tasks and _ready(job, other) < _required(tasks[other])
+            dependency
+            for dependency in depends_on.name
+            if dependency in tasks and _ready(job, dependency) < _required(tasks[dependency])
         ]
         any_of = depends_on.iteration == "any"
         met = len(missing) < len(depends_on.name) if any_of else not missing
         if missing and not met:
-            counts = [f'"{other}" ({_ready(job, other)}/{_required(tasks[other])} ready)' for other in missing]
+            counts = [
+                f'"{dependency}" ({_ready(job, dependency)}/{_required(tasks[dependency])} ready)'
+                for dependency in missing
+            ]
             noun = "task" if len(counts) == 1 else "one of the tasks" if any_of else "tasks"
             sentences.append(f'task "{name}" waits for {noun} {listed(counts)}')
     return sentences

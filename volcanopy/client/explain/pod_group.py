@@ -85,8 +85,8 @@ def _unexplained(facts: GroupFacts) -> str:
         return f"{len(facts.pods)}/{facts.members.minimum} required pods created"
     if group.status.phase:
         return "its pods are starting"
-    made = group.metadata.creation_timestamp
-    age = (facts.now - made).total_seconds() if made is not None else 0.0
+    created = group.metadata.creation_timestamp
+    age = (facts.now - created).total_seconds() if created is not None else 0.0
     if age < GRACE:
         return "not processed by the scheduler yet"
     return (

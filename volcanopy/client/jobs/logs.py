@@ -182,11 +182,11 @@ class Follower:
 
     async def _next(self, pods: WatchedObjects, *, only_ends: bool) -> bool:
         """Wait until an object has changed or a log has ended; return False if nothing has for some time."""
-        changed = asyncio.create_task(pods.changed())
-        waiting = self._reading if only_ends and self._reading else {changed, *self._reading}
+        pods_change = asyncio.create_task(pods.changed())
+        waiting = self._reading if only_ends and self._reading else {pods_change, *self._reading}
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=GRACE)
-        changed.cancel()
-        for task in done - {changed}:
+        pods_change.cancel()
+        for task in done - {pods_change}:
             self._reading.discard(task)
             task.result()
         return bool(done)

@@ -132,9 +132,9 @@ def _resources(options: JobOptions) -> Json:
     if options.gpus:
         requests["nvidia.com/gpu"] = str(options.gpus)
     options_of_limits = {"cpu": options.cpu_limit, "memory": options.memory_limit}
-    given = {name: amount for name, amount in options_of_limits.items() if amount is not None}
-    limits = requests | given
-    for name, amount in (*requests.items(), *((f"{name}-limit", amount) for name, amount in given.items())):
+    given_limits = {name: amount for name, amount in options_of_limits.items() if amount is not None}
+    limits = requests | given_limits
+    for name, amount in (*requests.items(), *((f"{name}-limit", amount) for name, amount in given_limits.items())):
         _check_amount(name, amount)
     resources = {
         section: {name: amount for name, amount in amounts.items() if amount not in {"", "0"}}

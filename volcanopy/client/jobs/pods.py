@@ -81,8 +81,8 @@ def pods_in_order(bodies: Iterable[Json], job: BatchJob) -> list[Pod]:
     """Return the pods that this job owns, not an earlier one of its name, in the order of tasks and indexes."""
     tasks = {task.name: number for number, task in enumerate(job.spec.tasks)}
     pods = readable(Pod, bodies)
-    own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
-    return sorted(own, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
+    job_pods = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references)]
+    return sorted(job_pods, key=lambda pod: (tasks.get(task_of(pod), len(tasks)), index_of(pod), pod.metadata.name))
 
 
 async def pods_of(client: Client, job: BatchJob, task: str = "") -> list[Pod]:

@@ -82,8 +82,8 @@ def literal(text: str) -> str:
 def run_here(container: Json, spec: Json, directory: str) -> None:
     """Make the pod run in a directory of this machine with this environment, on a node that runs processes."""
     directory = str(Path(directory).absolute())
-    given = {variable["name"] for variable in container.get("env", ())}
-    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED | given}
+    variables = {variable["name"] for variable in container.get("env", ())}
+    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED | variables}
     container["env"] = [
         *({"name": name, "value": literal(value)} for name, value in sorted(passed.items())),
         *container.get("env", ()),

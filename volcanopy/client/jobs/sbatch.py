@@ -69,14 +69,14 @@ class Script:
     notes: list[str] = field(default_factory=list)
 
 
-def read_script(path: Path, arguments: list[str], identifier: int, given: Sequence[str] = ()) -> Script:
+def read_script(path: Path, arguments: list[str], identifier: int, command_options: Sequence[str] = ()) -> Script:
     """Return the job of a batch script. Raises CommandError for an option or value that a job cannot have.
 
-    ``given`` are options of the command line, which precede those of the script. The identifier is the number of the job for
-    Slurm's programs. The script finds Slurm's variables.
+    ``command_options`` are options of the command line, which precede those of the script. The identifier is the number of the
+    job for Slurm's programs. The script finds Slurm's variables.
     """
     text = program.text_of(path)
-    directives = [*_directives(path, text), *_tokens(_COMMAND_LINE, list(given))]
+    directives = [*_directives(path, text), *_tokens(_COMMAND_LINE, list(command_options))]
     last = {directive.name: directive for directive in directives}
     launches = any(_LAUNCHER.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
     request = SlurmRequest({name: directive.value for name, directive in last.items()}, launches)

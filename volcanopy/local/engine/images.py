@@ -100,7 +100,7 @@ class Images:
             event("Warning", "ErrImageNeverPull", message)
             raise ImageError("ErrImageNeverPull", message)
         event("Normal", "Pulling", f'Pulling image "{image}"')
-        asked = time.monotonic()
+        start = time.monotonic()
         async with self._lock:
             began = time.monotonic()
             try:
@@ -110,7 +110,7 @@ class Images:
                 event("Warning", "Failed", f'Failed to pull image "{image}": {message}')
                 raise ImageError("ErrImagePull", message) from None
         now = time.monotonic()
-        times = f"in {now - began:.3f}s ({now - asked:.3f}s including waiting)"
+        times = f"in {now - began:.3f}s ({now - start:.3f}s including waiting)"
         message = f'Successfully pulled image "{image}" {times}. Image size: {await self._size(full)} bytes.'
         event("Normal", "Pulled", message)
 

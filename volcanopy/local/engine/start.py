@@ -109,9 +109,9 @@ def abilities_of(facts: Json, user: int, group: int) -> Abilities:
     An engine without root ignores limits where control groups have version 1, whatever its facts claim.
     """
     rootless = bool(facts.get("Rootless")) or any("rootless" in option for option in facts.get("SecurityOptions") or ())
-    own = "" if rootless or user == 0 else f"{user}:{group}"
+    user_option = "" if rootless or user == 0 else f"{user}:{group}"
     limits = not (rootless and str(facts.get("CgroupVersion")) == "1")
-    return Abilities(limits and bool(facts.get("MemoryLimit")), limits and bool(facts.get("CpuCfsQuota")), own)
+    return Abilities(limits and bool(facts.get("MemoryLimit")), limits and bool(facts.get("CpuCfsQuota")), user_option)
 
 
 async def _check(api: EngineApi, cluster: str) -> None:

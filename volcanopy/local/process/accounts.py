@@ -173,10 +173,10 @@ class AccountTokens:
         make_folder(folder)
         files = {"token": token, "ca.crt": self.address.authorities, "namespace": account.namespace}
         for name, text in files.items():
-            written = folder / f".{name}.new"
-            written.write_text(text)
-            written.chmod(0o644)
-            written.rename(folder / name)
+            temporary = folder / f".{name}.new"
+            temporary.write_text(text)
+            temporary.chmod(0o644)
+            temporary.rename(folder / name)
 
 
 def audiences_of(pod: Json) -> Iterator[str]:

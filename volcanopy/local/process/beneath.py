@@ -26,13 +26,13 @@ def opened(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def open_source(folder: str, inside: str, made: int | None = None) -> int:
+def open_source(folder: str, inside: str, mode: int | None = None) -> int:
     """A descriptor of a path in a folder: the path of the folder has no links, and those within do not lead out of it."""
     with (
         opened(os.open("/", os.O_PATH | os.O_CLOEXEC)) as root,
         opened(open_beneath(root, folder.lstrip("/"), links=0)) as start,
     ):
-        return open_beneath(start, inside, made=made)
+        return open_beneath(start, inside, mode=mode)
 
 
 def open_beneath(
@@ -41,13 +41,13 @@ def open_beneath(
     *,
     links: int = _MOST_LINKS,
     in_root: bool = False,
-    made: int | None = None,
+    mode: int | None = None,
     is_folder: bool = True,
 ) -> int:
     """A descriptor (O_PATH) of a path that stays below the folder `root`, whatever others change meanwhile.
 
     Each name is opened in the folder before it. A symbolic link is followed by its text, at most `links` of them; one that leads
-    out is an error, unless `root` stands for `/` (`in_root`). With `made` a missing path is made with this mode, as a file if it
+    out is an error, unless `root` stands for `/` (`in_root`). With `mode` a missing path is made with it, as a file if it
     is not a folder. Raises PathError, OSError.
     """
     if not in_root and (path.startswith("/") or ".." in path.split("/")):
@@ -64,7 +64,7 @@ def open_beneath(
                 elif not in_root:
                     raise PathError(f"path {path!r} leads out of its folder")
                 continue
-            folders.append(_open_name(folders[-1], name, made, is_folder=is_folder or any(names)))
+            folders.append(_open_name(folders[-1], name, mode, is_folder=is_folder or any(names)))
             if not stat.S_ISLNK(os.fstat(folders[-1]).st_mode):
                 continue
             text = os.readlink("", dir_fd=folders[-1])
@@ -81,19 +81,19 @@ def open_beneath(
             os.close(folder)
 
 
-def _open_name(folder: int, name: str, made: int | None, *, is_folder: bool) -> int:
+def _open_name(folder: int, name: str, mode: int | None, *, is_folder: bool) -> int:
     flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(name, flags, dir_fd=folder)
     except FileNotFoundError:
-        if made is None:
+        if mode is None:
             raise
     with contextlib.suppress(FileExistsError):
         if is_folder:
-            os.mkdir(name, made, dir_fd=folder)
-            _give_as(folder, name, made)
+            os.mkdir(name, mode, dir_fd=folder)
+            _give_as(folder, name, mode)
         else:
-            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, made, dir_fd=folder))
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder))
     return os.open(name, flags, dir_fd=folder)
 
 

@@ -133,12 +133,12 @@ def _limit_cpu(folder: Path, limit: float) -> None:
     _write(folder / "cpu.cfs_quota_us", quota)
 
 
-def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str | None = None) -> Cgroups:
+def writable(root: Path = ROOT, own_groups: Path = Path("/proc/self/cgroup"), name: str | None = None) -> Cgroups:
     """The groups that can be made here, for each controller by the first way that works; without any it has no controllers."""
     name = name or f"volcanopy-{os.getpid()}"
     folders: dict[str, Path] = {}
     with contextlib.suppress(OSError):
-        for line in own.read_text().splitlines():
+        for line in own_groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:
                 folders |= _unified(root, path, name, [item for item in _NEEDED if item not in folders])
@@ -150,12 +150,14 @@ def writable(root: Path = ROOT, own: Path = Path("/proc/self/cgroup"), name: str
     return Cgroups(folders)
 
 
-def _unified(root: Path, path: str, name: str, needed: Sequence[str]) -> dict[str, Path]:
+def _unified(root: Path, path: str, name: str, controllers: Sequence[str]) -> dict[str, Path]:
     """The groups of version 2: all controllers in one folder, because a process is in one group."""
-    for controller in needed:
+    for controller in controllers:
         folder = _made(root, path, name, controller)
         if folder is not None:
-            return {candidate: folder for candidate in needed if candidate == controller or _enabled(folder, candidate)}
+            return {
+                candidate: folder for candidate in controllers if candidate == controller or _enabled(folder, candidate)
+            }
     return {}
 
 

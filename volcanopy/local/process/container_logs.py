@@ -28,7 +28,7 @@ async def follow(path: Path, query: Mapping[str, str], run: ContainerRun | None)
     position = _size(path)
     yield read(path, query, time.time(), size=position)
     while run is not None:
-        changed = run.next_output()
+        next_output = run.next_output()
         lines = _lines_from(path, position)
         position += sum(map(len, lines))
         if lines:
@@ -36,4 +36,4 @@ async def follow(path: Path, query: Mapping[str, str], run: ContainerRun | None)
         elif run.output_closed:
             return
         else:
-            await changed.wait()
+            await next_output.wait()

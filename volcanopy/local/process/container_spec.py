@@ -78,13 +78,13 @@ class ContainerSpec:
 
 
 def resolve(
-    pod: Json, container: Json, sources: Sources, given: Mapping[str, str] = MappingProxyType({})
+    pod: Json, container: Json, sources: Sources, variables: Mapping[str, str] = MappingProxyType({})
 ) -> ContainerSpec:
     """The container with environment and references resolved, as the kubelet does.
 
-    `pod` has `status.podIP` and `status.hostIP`; `given` are variables that every container has. Raises ContainerConfigError.
+    `pod` has `status.podIP` and `status.hostIP`; `variables` are variables that every container has. Raises ContainerConfigError.
     """
-    environment = _environment(pod, container, sources, given)
+    environment = _environment(pod, container, sources, variables)
     command = tuple(_expanded(text, environment) for text in container.get("command") or ())
     arguments = tuple(_expanded(text, environment) for text in container.get("args") or ())
     mounts = tuple(
@@ -138,8 +138,8 @@ def _name_of(reference: Json | None, key: str) -> set[str]:
     return {reference[key]} if reference and reference.get(key) else set()
 
 
-def _environment(pod: Json, container: Json, sources: Sources, given: Mapping[str, str]) -> dict[str, str]:
-    environment = {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"], **given}
+def _environment(pod: Json, container: Json, sources: Sources, variables: Mapping[str, str]) -> dict[str, str]:
+    environment = {"HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"], **variables}
     for source in container.get("envFrom") or ():
         for key, content in _data_of(source, sources).items():
             environment[source.get("prefix", "") + key] = content.decode(errors="replace")

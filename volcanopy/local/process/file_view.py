@@ -161,7 +161,7 @@ def root_operations(
     name and link target (None for what is no link) of the entries of a folder of the container, `exists` whether it has a path.
     """
     targets = sorted(paths)
-    outermost = [path for path in targets if not any(path.startswith(other + "/") for other in targets)]
+    outermost = [path for path in targets if not any(path.startswith(parent + "/") for parent in targets)]
     folders = sorted({_nearest(path, exists) for path in outermost if not exists(path)})
     # The root of the operations is a tmpfs unless something is mounted there.
     operations: list[Operation] = [] if "/" in folders else [("ro-bind", root or "/", "/")]

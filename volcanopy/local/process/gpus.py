@@ -33,10 +33,10 @@ def requested(container: Json) -> int:
 
 def shares(pod: Json, indexes: list[str]) -> dict[str, str]:
     """The variable of each container: containers share out the GPUs of the pod, init containers have them before."""
-    result, taken = {}, 0
+    result, count = {}, 0
     for container in pod["spec"]["containers"]:
-        result[container["name"]] = ",".join(indexes[taken : taken + requested(container)])
-        taken += requested(container)
+        result[container["name"]] = ",".join(indexes[count : count + requested(container)])
+        count += requested(container)
     for container in pod["spec"].get("initContainers") or ():
         result[container["name"]] = ",".join(indexes[: requested(container)])
     return result
@@ -62,10 +62,13 @@ class Gpus:
         if not indexes:
             return {}
         while True:
-            taken = {
-                index for other, (at, held) in self._taken.items() if at == node and other != uid for index in held
+            taken_gpus = {
+                index
+                for other_uid, (at, gpu_indexes) in self._taken.items()
+                if at == node and other_uid != uid
+                for index in gpu_indexes
             }
-            free = [index for index in indexes if index not in taken]
+            free = [index for index in indexes if index not in taken_gpus]
             if len(free) >= number_of(pod):
                 self._taken[uid] = (node, free[: number_of(pod)])
                 return shares(pod, free)

@@ -134,9 +134,9 @@ class HostsFiles:
         if self._changed:
             make_folder(self._folder)
         for namespace in self._changed:
-            own = [entry for entry in self._entries.values() if entry.namespace == namespace]
+            entries = [entry for entry in self._entries.values() if entry.namespace == namespace]
             path = self._folder / namespace
-            path.write_text(hosts_text(own, self.services, namespace), encoding="utf-8")
+            path.write_text(hosts_text(entries, self.services, namespace), encoding="utf-8")
             path.chmod(0o644)
         self._written |= self._changed
         self._changed.clear()

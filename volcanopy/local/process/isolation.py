@@ -92,11 +92,11 @@ def _launch(process: Process, **settings: object) -> Command:
 def _seen(view: FileView, user: User) -> str:
     """What a program sees and may write with mounts of its own."""
     files = "this machine" if view.root == Path("/") else str(view.root)
-    own = "each container has its own processes, /tmp and /etc/hosts"
+    summary = "each container has its own processes, /tmp and /etc/hosts"
     if user.is_privileged:
-        return f"{own}, but programs run as root with all privileges and can read and change everything on this machine"
+        return f"{summary}, but programs run as root with all privileges and can read and change everything on this machine"
     return (
-        f"{own}; programs run as {user.text} without privileges, read the files of {files} that this user can read, "
+        f"{summary}; programs run as {user.text} without privileges, read the files of {files} that this user can read, "
         "and write only to their volumes, /tmp, /dev/shm and devices of this user; the network is the machine's"
     )
 
@@ -160,7 +160,7 @@ def _make_mount_points(placement: ContainerView) -> None:
             if path.startswith(f"{above}/") and not volume.read_only:
                 with opened(source.open()) as descriptor, opened(volume.open()) as root:
                     is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-                    os.close(open_beneath(root, path[len(above) + 1 :], made=0o755, is_folder=is_folder))
+                    os.close(open_beneath(root, path[len(above) + 1 :], mode=0o755, is_folder=is_folder))
 
 
 def _user_options(user: User) -> list[Operation]:

@@ -407,10 +407,10 @@ class ProcessKubelet:
         if not 1.0 <= time.monotonic() - before[0] <= OLDEST_MEASUREMENT:
             before = (time.monotonic(), self._used())
             await asyncio.sleep(1.0)
-        now, used = self._measured = (time.monotonic(), self._used())
+        now, latest_usage = self._measured = (time.monotonic(), self._used())
         window = now - before[0]
         containers = []
-        for (uid, container), usage in used.items():
+        for (uid, container), usage in latest_usage.items():
             pod = self._runners[uid].pod
             cpu = max(usage.cpu - before[1].get((uid, container), Usage()).cpu, 0.0) / window
             metadata, node = pod["metadata"], pod["spec"]["nodeName"]

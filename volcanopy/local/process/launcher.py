@@ -101,10 +101,10 @@ def _start(launch: dict[str, Any], info: int) -> int:
     if spaces:
         _enter(spaces, "user", "pid")
     elif launch["namespaces"]:
-        own = os.geteuid(), os.getegid()
-        _call("unshare", _PROCESSES | (_USERS if own[0] != 0 else 0))
-        if own[0] != 0:
-            _map_users(own, uid, gid)
+        identity = os.geteuid(), os.getegid()
+        _call("unshare", _PROCESSES | (_USERS if identity[0] != 0 else 0))
+        if identity[0] != 0:
+            _map_users(identity, uid, gid)
     else:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if (child := os.fork()) == 0:
@@ -187,9 +187,13 @@ def _report(info: int, error: LaunchError | OSError) -> int:
 # Name spaces
 
 
-def _map_users(own: tuple[int, int], uid: int, gid: int) -> None:
+def _map_users(identity: tuple[int, int], uid: int, gid: int) -> None:
     """Show this user and group as `uid` and `gid` in the new name space."""
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {own[0]} 1"), ("gid_map", f"{gid} {own[1]} 1")):
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {identity[0]} 1"),
+        ("gid_map", f"{gid} {identity[1]} 1"),
+    ):
         try:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
@@ -296,7 +300,7 @@ def _system_call(path: str, number: int, *arguments: Any) -> int:
 def _target(path: str, *, is_folder: bool = True) -> int:
     """A mount point in the container, which is made if it is missing; links lead to other places in the container only."""
     with opened(os.open("/new", os.O_PATH | os.O_CLOEXEC)) as root:
-        return open_beneath(root, path, in_root=True, made=0o755, is_folder=is_folder)
+        return open_beneath(root, path, in_root=True, mode=0o755, is_folder=is_folder)
 
 
 # Privileges

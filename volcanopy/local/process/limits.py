@@ -37,11 +37,11 @@ class EnforcedLimits:
         """The files by which a process joins the control groups."""
         return () if self._cgroup is None else self._cgroup.files
 
-    async def watch(self, used: Callable[[], Usage], kill: Callable[[], None]) -> None:
+    async def watch(self, usage: Callable[[], Usage], kill: Callable[[], None]) -> None:
         """Kill the container when it exceeds its memory, if no control group does; returns at once if that is not needed."""
         while self._is_measured and not self._exceeded:
             assert self._limits.memory is not None
-            if used().memory > self._limits.memory:
+            if usage().memory > self._limits.memory:
                 self._exceeded = True
                 kill()
             await asyncio.sleep(MEASURED)

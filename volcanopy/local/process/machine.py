@@ -30,9 +30,9 @@ def manifests(count: int, cpus: int, memory: int, gpus: Sequence[str] = ()) -> l
     """Nodes `local-1`, `local-2`, ... that share cpus (whole milli-cpus), memory and disk (whole MiB) and GPUs of the machine."""
     nodes = [_manifest(number, count, cpus, memory) for number in range(count)]
     for number, node in enumerate(nodes):
-        if own := gpus[number::count]:
-            node["metadata"]["annotations"] = {ANNOTATION: ",".join(own)}
-            node["status"]["capacity"][RESOURCE] = str(len(own))
+        if node_gpus := gpus[number::count]:
+            node["metadata"]["annotations"] = {ANNOTATION: ",".join(node_gpus)}
+            node["status"]["capacity"][RESOURCE] = str(len(node_gpus))
     return nodes
 
 

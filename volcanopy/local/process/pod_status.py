@@ -87,7 +87,7 @@ class ContainerRecord:
 
     def status(self) -> Json:
         """The container status of the API."""
-        made: Json = {
+        result: Json = {
             "name": self.name,
             "image": self.container.get("image", ""),
             "imageID": self.image_id,
@@ -98,8 +98,8 @@ class ContainerRecord:
             "lastState": self.last_state,
         }
         if self.container_id:
-            made["containerID"] = self.container_id
-        return made
+            result["containerID"] = self.container_id
+        return result
 
 
 def place_of(container: str, *, init: bool) -> str:
@@ -173,7 +173,7 @@ def status(
     ready = phase == "Running" and all(state.ready for state in states if not state.init or is_sidecar(state.container))
     why = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "ContainersNotReady")
     done = "PodCompleted" if phase == "Succeeded" else None
-    made: Json = {
+    result: Json = {
         "phase": phase,
         "startTime": stamp(began),
         "hostIP": addresses["host"],
@@ -189,29 +189,29 @@ def status(
         "containerStatuses": [state.status() for state in states if not state.init],
     }
     if any(state.init for state in states):
-        made["initContainerStatuses"] = [state.status() for state in states if state.init]
+        result["initContainerStatuses"] = [state.status() for state in states if state.init]
     if reason:
-        made["reason"] = reason
+        result["reason"] = reason
     if message:
-        made["message"] = message
+        result["message"] = message
     if reason == EVICTED:
         target = _condition("DisruptionTarget", True, now) | {"reason": "TerminationByKubelet", "message": message}
-        made["conditions"].append(target)
-    return made
+        result["conditions"].append(target)
+    return result
 
 
 def with_transition_times(conditions: Sequence[Json], before: Sequence[Json]) -> list[Json]:
     """The conditions with the transition times of those whose status has not changed."""
     earlier = {condition["type"]: condition for condition in before}
-    kept = {kind: condition["lastTransitionTime"] for kind, condition in earlier.items()}
+    times = {kind: condition["lastTransitionTime"] for kind, condition in earlier.items()}
     return [
-        {**condition, "lastTransitionTime": kept[condition["type"]]}
-        if condition["type"] in kept and earlier[condition["type"]]["status"] == condition["status"]
+        {**condition, "lastTransitionTime": times[condition["type"]]}
+        if condition["type"] in times and earlier[condition["type"]]["status"] == condition["status"]
         else condition
         for condition in conditions
     ]
 
 
 def _condition(kind: str, is_true: bool, now: float, why: str = "", why_true: str | None = None) -> Json:
-    made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(now)}
-    return {**made, "reason": why_true if is_true else why} if why else made
+    condition: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(now)}
+    return {**condition, "reason": why_true if is_true else why} if why else condition

@@ -158,7 +158,7 @@ def _port(target: Json, container: Json) -> int:
     port: Any = target["port"]
     if isinstance(port, int) or str(port).isdigit():
         return int(port)
-    named = [item["containerPort"] for item in container.get("ports") or () if item.get("name") == port]
-    if not named:
+    ports = [item["containerPort"] for item in container.get("ports") or () if item.get("name") == port]
+    if not ports:
         raise _PortError(f"couldn't find port {port} in container {container['name']}")
-    return int(named[0])
+    return int(ports[0])

@@ -46,11 +46,11 @@ class StatusWriter:
         """Write a new status; returns when the server has it, or the pod is gone."""
         if self._closed:
             return
-        written = self._written.setdefault(pod["metadata"]["uid"], _LatestStatus())
-        for event in events_of(pod, written.status, status):
+        latest = self._written.setdefault(pod["metadata"]["uid"], _LatestStatus())
+        for event in events_of(pod, latest.status, status):
             self.record(pod, event)
-        written.status = status
-        await self._send(pod, written)
+        latest.status = status
+        await self._send(pod, latest)
 
     def record(self, pod: Json, event: PodEvent) -> None:
         """Write an Event of a pod."""
@@ -62,32 +62,32 @@ class StatusWriter:
 
     def is_replaced(self, pod: Json) -> bool:
         """Whether this state of a pod follows the write of its newest status, but has another one."""
-        written = self._written.get(pod["metadata"]["uid"])
+        latest = self._written.get(pod["metadata"]["uid"])
         return (
-            written is not None
-            and 0 <= written.version < int(pod["metadata"]["resourceVersion"])
-            and _summary(written.status) != _summary(pod.get("status") or {})
+            latest is not None
+            and 0 <= latest.version < int(pod["metadata"]["resourceVersion"])
+            and _summary(latest.status) != _summary(pod.get("status") or {})
         )
 
     async def repeat(self, pod: Json) -> None:
         """Write the newest status of a pod again."""
-        if (written := self._written.get(pod["metadata"]["uid"])) is not None:
-            await self._send(pod, written)
+        if (latest := self._written.get(pod["metadata"]["uid"])) is not None:
+            await self._send(pod, latest)
 
     def forget(self, uid: str) -> None:
         """The pod is deleted."""
         self._written.pop(uid, None)
 
-    async def _send(self, pod: Json, written: _LatestStatus) -> None:
+    async def _send(self, pod: Json, latest: _LatestStatus) -> None:
         metadata = pod["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        async with written.lock:
-            patch = {"metadata": {"uid": metadata["uid"]}, "status": written.status}
+        async with latest.lock:
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": latest.status}
             try:
                 result = await answered(
                     lambda: self._client.patch_status(PODS, namespace, name, patch, PatchType.STRATEGIC)
                 )
-                written.version = int(result["metadata"]["resourceVersion"])
+                latest.version = int(result["metadata"]["resourceVersion"])
             except (NotFound, Conflict) as gone:
                 log.debug("pod is gone", pod=name, error=str(gone))
             except Invalid as error:

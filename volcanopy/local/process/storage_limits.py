@@ -25,16 +25,16 @@ def exceeded(pod: Json, folder: Path, temporary: Mapping[str, Path]) -> str:
     `folder` is that of the pod, `temporary` those for /tmp of its containers.
     """
     volumes = [volume["name"] for volume in pod["spec"].get("volumes") or () if "emptyDir" in volume]
-    used = {name: used_bytes([folder / "volumes" / name]) for name in volumes}
+    usage = {name: used_bytes([folder / "volumes" / name]) for name in volumes}
     for name, limit in _sizes(pod).items():
-        if used[name] > quantity.parse(limit):
+        if usage[name] > quantity.parse(limit):
             return f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". '
     containers: list[Json] = pod["spec"]["containers"]
     limits = {container["name"]: _limit_of(container) for container in containers}
     files = {name: used_bytes([temporary.get(name, folder / "tmp"), folder / "logs" / name]) for name in limits}
     if all(limits.values()):
         total = sum(quantity.parse(limit) for limit in limits.values())
-        if sum(used.values()) + sum(files.values()) > total:
+        if sum(usage.values()) + sum(files.values()) > total:
             text = quantity.text(_RESOURCE, int(total)) if len(limits) > 1 else next(iter(limits.values()))
             return f"Pod ephemeral local storage usage exceeds the total limit of containers {text}. "
     for name, limit in limits.items():

@@ -102,10 +102,10 @@ class Users:
     def of(self, pod: Json, container: Json) -> User:
         """The user of a container by its securityContext. Raises ContainerConfigError for one that it cannot have here."""
         context = {**(pod["spec"].get("securityContext") or {}), **(container.get("securityContext") or {})}
-        named: Json = {key: value for key, value in context.items() if value is not None}
-        user = User(named.get("runAsUser", self.default.uid), named.get("runAsGroup", self.default.gid))
-        if named.get("runAsNonRoot") and user.uid == 0:
-            reason = "container's runAsUser breaks non-root policy" if "runAsUser" in named else _IMAGE_OF_ROOT
+        fields: Json = {key: value for key, value in context.items() if value is not None}
+        user = User(fields.get("runAsUser", self.default.uid), fields.get("runAsGroup", self.default.gid))
+        if fields.get("runAsNonRoot") and user.uid == 0:
+            reason = "container's runAsUser breaks non-root policy" if "runAsUser" in fields else _IMAGE_OF_ROOT
             raise ContainerConfigError(f'{reason} (pod: "{pod["metadata"]["name"]}", container: {container["name"]})')
         if user == self.default or self.maps:
             return user

@@ -59,7 +59,7 @@ class Volumes:
         try:
             if mount.sub_path:
                 mode = stat.S_IMODE(source.folder.stat().st_mode)
-                os.close(open_source(str(source.folder), mount.sub_path, made=mode))
+                os.close(open_source(str(source.folder), mount.sub_path, mode=mode))
             if source.of_machine:
                 self._check_entry(mount.volume, source.path())
         except OSError as error:
@@ -190,7 +190,7 @@ def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None
     try:
         for name, content in files.items():
             above, _, last = name.rpartition("/")
-            with opened(open_source(str(path), above, made=0o755)) as folder:
+            with opened(open_source(str(path), above, mode=0o755)) as folder:
                 if last in {"", ".", ".."} or name.startswith("/"):
                     raise PathError(f"path {name!r} is not that of a file")
                 if _content(folder, last) != content:
@@ -214,13 +214,13 @@ def _content(folder: int, name: str) -> bytes | None:
 
 
 def _replace(folder: int, name: str, content: bytes, mode: int, owner: User | None) -> None:
-    written = f".{name}.new"
+    temporary = f".{name}.new"
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(written, dir_fd=folder)
-    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+        os.unlink(temporary, dir_fd=folder)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
     with open(descriptor, "wb") as file:
         file.write(content)
         os.fchmod(descriptor, mode)
         if owner is not None:
             os.chown(descriptor, owner.uid, owner.gid)
-    os.rename(written, name, src_dir_fd=folder, dst_dir_fd=folder)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -139,9 +139,11 @@ class ClaimController:
         volume = await self._client.patch(VOLUMES, None, name, claim_rules.claimed_by(volume, claim))
         if (volume.get("status") or {}).get("phase") != "Bound":
             await self._client.patch_status(VOLUMES, None, name, {"status": {"phase": "Bound"}})
-        namespace, own = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        await self._client.patch(VOLUME_CLAIMS, namespace, own, claim_rules.bound_to(claim, volume))
-        await self._client.patch_status(VOLUME_CLAIMS, namespace, own, {"status": claim_rules.bound_status(volume)})
+        namespace, claim_name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+        await self._client.patch(VOLUME_CLAIMS, namespace, claim_name, claim_rules.bound_to(claim, volume))
+        await self._client.patch_status(
+            VOLUME_CLAIMS, namespace, claim_name, {"status": claim_rules.bound_status(volume)}
+        )
 
     async def _volume(self, name: str) -> None:
         """Delete or release a volume whose claim is gone, according to its policy."""
@@ -172,16 +174,19 @@ class ClaimController:
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(VOLUME_CLAIMS, namespace, body)
         statuses = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
-        made = []
+        claims = []
         for name, template in claim_rules.pending_templates(pod):
             resource_template = self._all(DEVICE_CLAIM_TEMPLATES).get(f"{namespace}/{template}")
             if resource_template is not None:
                 body = claim_rules.from_template(pod, name, resource_template)
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(DEVICE_CLAIMS, namespace, body)
-                made.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
-        if made:
-            patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"resourceClaimStatuses": statuses + made}}
+                claims.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
+        if claims:
+            patch = {
+                "metadata": {"uid": pod["metadata"]["uid"]},
+                "status": {"resourceClaimStatuses": statuses + claims},
+            }
             await self._client.patch_status(PODS, namespace, pod["metadata"]["name"], patch)
 
     async def _device_claim(self, key: str) -> None:
@@ -196,8 +201,8 @@ class ClaimController:
         rest = [user for user in users if user["uid"] in alive]
         meta = {"resourceVersion": claim["metadata"]["resourceVersion"]}
         if len(rest) < len(users):
-            gone = {} if rest else {"allocation": None}
-            patch = {"metadata": meta, "status": {"reservedFor": rest or None, **gone}}
+            allocation_patch = {} if rest else {"allocation": None}
+            patch = {"metadata": meta, "status": {"reservedFor": rest or None, **allocation_patch}}
             await self._client.patch_status(DEVICE_CLAIMS, namespace, name, patch)
         elif not status.get("allocation") and claim["metadata"].get("deletionTimestamp"):
             finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != claim_rules.PROTECTION]
@@ -211,9 +216,9 @@ def _claiming_part(pod: Json) -> Json:
     """Return identity and phase of pods without claims, other pods whole."""
     if claim_rules.claims_anything(pod):
         return pod
-    kept = ("name", "namespace", "uid", "resourceVersion")
+    fields = ("name", "namespace", "uid", "resourceVersion")
     return {
-        "metadata": {key: pod["metadata"][key] for key in kept},
+        "metadata": {key: pod["metadata"][key] for key in fields},
         "spec": _NO_SPEC,
         "status": _status((pod.get("status") or {}).get("phase", "")),
     }

@@ -83,8 +83,8 @@ def new_volume(claim: Json, storage_class: Json) -> Json:
 
 def _reference(claim: Json) -> Json:
     meta = claim["metadata"]
-    named = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **named}
+    reference = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference}
 
 
 def claimed_by(volume: Json, claim: Json) -> Json:
@@ -115,8 +115,8 @@ def bound_status(volume: Json) -> Json:
 
 def _owner(pod: Json) -> Json:
     meta = pod["metadata"]
-    named = {"name": meta["name"], "uid": meta["uid"]}
-    return {"apiVersion": "v1", "kind": "Pod", **named, "controller": True, "blockOwnerDeletion": True}
+    reference = {"name": meta["name"], "uid": meta["uid"]}
+    return {"apiVersion": "v1", "kind": "Pod", **reference, "controller": True, "blockOwnerDeletion": True}
 
 
 def ephemeral_claims(pod: Json) -> Iterator[Json]:

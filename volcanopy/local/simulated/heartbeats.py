@@ -32,7 +32,7 @@ _AT_ONCE = 16
 class Heartbeats:
     """The nodes of the cluster, and heartbeats of those for which ``is_own`` is true.
 
-    ``arrived`` and ``left`` are called with the name of a node that is served from now on, or was deleted; ``describe``
+    ``arrived`` and ``node_gone`` are called with the name of a node that is served from now on, or was deleted; ``describe``
     returns the status that a node has from its start.
     """
 
@@ -42,7 +42,7 @@ class Heartbeats:
         *,
         is_own: Callable[[core.Node], bool],
         arrived: Callable[[str], None],
-        left: Callable[[str], None],
+        node_gone: Callable[[str], None],
         describe: Callable[[core.Node, str, float], Json] = nodes.description,
         clock: Callable[[], float] = machine.epoch,
     ) -> None:
@@ -50,7 +50,7 @@ class Heartbeats:
         self.failed: set[str] = set()
         self.reflector = Reflector(client, NODES)
         self._client, self._is_own, self._describe, self._clock = client, is_own, describe, clock
-        self._arrived, self._left = arrived, left
+        self._arrived, self._left = arrived, node_gone
         self._workers = TimedWorkers("node", self._heartbeat, 8, clock)
         self._reported: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
@@ -72,8 +72,8 @@ class Heartbeats:
     async def run(self) -> None:
         """Serve the nodes until cancelled."""
         with contextlib.suppress(AlreadyExists):
-            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
-            await answered(lambda: self._client.create(NAMESPACES, None, made))
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}}
+            await answered(lambda: self._client.create(NAMESPACES, None, namespace))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._workers.run())
             tasks.create_task(self.reflector.run(self.on_changes))
@@ -124,12 +124,12 @@ class Heartbeats:
         self._reported[name] = now
 
     async def _renew(self, node: core.Node, now: float) -> None:
-        name, made = node.metadata.name, nodes.lease(node, now)
+        name, lease = node.metadata.name, nodes.lease(node, now)
         try:
-            await self._client.patch(LEASES, LEASE_NAMESPACE, name, {"spec": made["spec"]})
+            await self._client.patch(LEASES, LEASE_NAMESPACE, name, {"spec": lease["spec"]})
         except NotFound:
             with contextlib.suppress(AlreadyExists):
-                await self._client.create(LEASES, LEASE_NAMESPACE, made)
+                await self._client.create(LEASES, LEASE_NAMESPACE, lease)
 
     # Creation, removal and failure
 
@@ -157,8 +157,8 @@ class Heartbeats:
         now = self._clock()
 
         def taint(node: Json) -> Json:
-            kept = _without_unreachable(node)
-            node["spec"] = {**(node.get("spec") or {}), "taints": [*kept, *nodes.unreachable_taints(now)]}
+            taints = _without_unreachable(node)
+            node["spec"] = {**(node.get("spec") or {}), "taints": [*taints, *nodes.unreachable_taints(now)]}
             return node
 
         with self._that_exists(name):

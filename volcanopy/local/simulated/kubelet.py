@@ -243,14 +243,14 @@ class Kubelet:
         """Stop the containers of a pod that is being deleted within its grace period, then delete it."""
         if record.shown[0] == "Running" and record.script is not None:
             grace = record.pod.metadata.deletion_grace_period_seconds or 0
-            needed = record.script.stop_delay
+            stop_delay = record.script.stop_delay
             if record.stop_requested is None:
                 record.stop_requested = now
-            if now < (stop := record.stop_requested + min(needed, grace)):
+            if now < (stop := record.stop_requested + min(stop_delay, grace)):
                 return stop
             last = stages.at(record.script, record.began, now)
             if not last.over:
-                last = stages.cut(last, now, stages.KILLED if needed > grace else stages.TERMINATED)
+                last = stages.cut(last, now, stages.KILLED if stop_delay > grace else stages.TERMINATED)
             await self._write_moment(record, record.script, last, now)
         await self._delete(record)
         return math.inf
@@ -264,8 +264,8 @@ class Kubelet:
         """Write a status. Raises Conflict if the pod has changed: it is judged again, at the latest after a back-off."""
         meta = record.pod.metadata
         # A write without an answer is repeated, and may be carried out after later ones: it must not undo these.
-        seen = max(record.version, int(meta.resource_version))
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": str(seen)}, "status": status}
+        version = max(record.version, int(meta.resource_version))
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": str(version)}, "status": status}
         try:
             answer = await self._client.patch_status(_STATUS, meta.namespace, meta.name, patch, PatchType.STRATEGIC)
         except NotFound as gone:

@@ -161,9 +161,9 @@ def script(
         stop_delay=_seconds(annotations, STOP_DELAY, stages.stop_delay),
         init=tuple(
             container(name, image, FOREVER, (0,), "Always")
-            if own == "Always"
+            if policy == "Always"
             else container(name, image, stages.init_duration, (0,), before)
-            for name, image, own in init_containers
+            for name, image, policy in init_containers
         ),
         main=tuple(container(name, image, duration, codes, restart) for name, image in containers),
         deadline=FOREVER if deadline is None else float(deadline),

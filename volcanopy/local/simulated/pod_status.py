@@ -160,7 +160,7 @@ def status(pod: SimulatedPod, script: Script, moment: Moment, began: float, now:
     """Return the status of a pod at a moment, as a strategic merge patch; ``now`` is the time of the write."""
     uid = pod.metadata.uid
     running = moment.phase == "Running"
-    made: Json = {
+    result: Json = {
         "phase": moment.phase,
         "startTime": stamp(began),
         "hostIP": place.host_ip,
@@ -172,14 +172,14 @@ def status(pod: SimulatedPod, script: Script, moment: Moment, began: float, now:
         ],
     }
     if script.init:
-        made["initContainerStatuses"] = [
+        result["initContainerStatuses"] = [
             _container(container, span, f"{uid}-i{number}", ready=_init_ready(container, span))
             for number, (container, span) in enumerate(zip(script.init, moment.init, strict=True))
         ]
     if moment.phase != "Pending":
-        made |= {"podIP": place.pod_ip, "podIPs": [{"ip": place.pod_ip}]}
-    made |= {key: text for key, text in (("reason", moment.reason), ("message", moment.message)) if text}
-    return made
+        result |= {"podIP": place.pod_ip, "podIPs": [{"ip": place.pod_ip}]}
+    result |= {key: text for key, text in (("reason", moment.reason), ("message", moment.message)) if text}
+    return result
 
 
 def unreadable(fault: pod_stages.AnnotationError, began: float) -> Json:
@@ -203,9 +203,9 @@ def _conditions(moment: Moment, began: float, now: float) -> list[Json]:
 
 
 def _condition(kind: str, is_true: bool, since: float, why: str = "", why_true: str | None = None) -> Json:
-    made: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(since)}
+    condition: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(since)}
     # With null where there is none: a patch does not change absent fields.
-    return {**made, "reason": why_true if is_true else why} if why else made
+    return {**condition, "reason": why_true if is_true else why} if why else condition
 
 
 def _init_ready(container: pod_stages.Container, span: Span) -> bool:
@@ -215,7 +215,7 @@ def _init_ready(container: pod_stages.Container, span: Span) -> bool:
 
 
 def _container(container: pod_stages.Container, span: Span, number: str, *, ready: bool) -> Json:
-    made: Json = {
+    result: Json = {
         "name": container.name,
         "image": container.image,
         "imageID": f"simulated://{container.image}" if span.state != "waiting" or span.last else "",
@@ -225,11 +225,11 @@ def _container(container: pod_stages.Container, span: Span, number: str, *, read
         "state": _state_of(span, f"simulated://{number}-{span.restarts}"),
     }
     if span.state != "waiting":
-        made["containerID"] = f"simulated://{number}-{span.restarts}"
+        result["containerID"] = f"simulated://{number}-{span.restarts}"
     if span.last is not None and span.state != "terminated":
         before = span.restarts if span.state == "waiting" else span.restarts - 1
-        made["lastState"] = {"terminated": _end(span.last, f"simulated://{number}-{before}")}
-    return made
+        result["lastState"] = {"terminated": _end(span.last, f"simulated://{number}-{before}")}
+    return result
 
 
 def _state_of(span: Span, container_id: str) -> Json:

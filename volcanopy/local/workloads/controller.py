@@ -98,13 +98,13 @@ class WorkloadController:
                 metadata = change.object["metadata"]
                 key = f"{kind} {metadata['namespace']}/{metadata['name']}"
                 owner = controller_uid(change.object)
-                gone = change.type is ChangeType.DELETED
+                is_deleted = change.type is ChangeType.DELETED
                 if unseen := self._unseen.get(owner):
                     unseen.pop(metadata["uid"], None)
-                    if gone or "deletionTimestamp" in metadata:
+                    if is_deleted or "deletionTimestamp" in metadata:
                         unseen.pop(f"-{metadata['uid']}", None)
                 if kind != PODS.kind:
-                    if gone:
+                    if is_deleted:
                         self._keys.pop(metadata["uid"], None)
                         self._unseen.pop(metadata["uid"], None)
                         self._failures.pop(metadata["uid"], None)
@@ -200,13 +200,13 @@ class WorkloadController:
                 case ObjectCreation(kind, body):
                     if kind == PODS.kind and names.JOB_NAME in (body["metadata"].get("labels") or {}):
                         raise Forbidden(403, message=f"label {names.JOB_NAME} is set by the controllers: remove it")
-                    made = await self._client.create(_KINDS[kind], namespace, body)
-                    if kind != CLAIMS.kind and not self._knows(kind, made):
-                        unseen[made["metadata"]["uid"]] = self._clock()
+                    created = await self._client.create(_KINDS[kind], namespace, body)
+                    if kind != CLAIMS.kind and not self._knows(kind, created):
+                        unseen[created["metadata"]["uid"]] = self._clock()
                 case ObjectDeletion(kind, body):
-                    gone = body["metadata"]
-                    unseen[f"-{gone['uid']}"] = self._clock()
-                    await self._client.delete(_KINDS[kind], namespace, gone["name"], uid=gone["uid"])
+                    body_meta = body["metadata"]
+                    unseen[f"-{body_meta['uid']}"] = self._clock()
+                    await self._client.delete(_KINDS[kind], namespace, body_meta["name"], uid=body_meta["uid"])
                 case Update(kind, body, patch):
                     await self._client.patch(_KINDS[kind], namespace, body["metadata"]["name"], patch)
                 case SetStatus(status):
@@ -215,8 +215,8 @@ class WorkloadController:
         except (AlreadyExists, NotFound, Conflict) as error:
             log.debug("workload has changed meanwhile", workload=metadata["name"], error=str(error))
 
-    def _knows(self, kind: str, made: Json) -> bool:
-        metadata = made["metadata"]
+    def _knows(self, kind: str, body: Json) -> bool:
+        metadata = body["metadata"]
         current = self._reflectors[kind].objects.get(f"{metadata['namespace']}/{metadata['name']}")
         return current is not None and current["metadata"]["uid"] == metadata["uid"]
 
@@ -226,5 +226,5 @@ def _workload_pod(pod: Json) -> Json:
     owners = pod["metadata"].get("ownerReferences") or ()
     if any(owner.get("controller") and owner.get("kind") in _KINDS for owner in owners):
         return pod
-    kept = ("name", "namespace", "uid", "resourceVersion")
-    return {"metadata": {key: pod["metadata"][key] for key in kept}}
+    fields = ("name", "namespace", "uid", "resourceVersion")
+    return {"metadata": {key: pod["metadata"][key] for key in fields}}

@@ -41,12 +41,12 @@ def reconcile(daemon_set: Json, pods: Sequence[Json], nodes: Sequence[Json]) -> 
     metadata, spec = daemon_set["metadata"], daemon_set["spec"]
     revision = template_hash(spec["template"])
     eligible = [str(node["metadata"]["name"]) for node in nodes if _runs_on(daemon_set, node)]
-    mine = [pod for pod in owned(daemon_set, pods) if _node_of(pod)]
-    active = {_node_of(pod): pod for pod in mine if is_active(pod)}
-    occupied = {_node_of(pod) for pod in mine if not has_ended(pod)}
+    node_pods = [pod for pod in owned(daemon_set, pods) if _node_of(pod)]
+    active = {_node_of(pod): pod for pod in node_pods if is_active(pod)}
+    occupied = {_node_of(pod) for pod in node_pods if not has_ended(pod)}
     misplaced = [pod for pod in active.values() if _node_of(pod) not in eligible]
-    surplus = [pod for pod in mine if is_active(pod) and active[_node_of(pod)] is not pod]
-    ended = [pod for pod in mine if has_ended(pod) and "deletionTimestamp" not in pod["metadata"]]
+    surplus = [pod for pod in node_pods if is_active(pod) and active[_node_of(pod)] is not pod]
+    ended = [pod for pod in node_pods if has_ended(pod) and "deletionTimestamp" not in pod["metadata"]]
     current = {name: pod for name, pod in active.items() if name in eligible}
     old = [pod for pod in current.values() if _revision(pod) != revision]
     effects: list[Effect] = []
@@ -110,9 +110,9 @@ def _pod(daemon_set: Json, node: str, revision: str) -> Json:
 
 
 def _tolerations(spec: Json) -> list[Json]:
-    own: list[Any] = list(spec.get("tolerations") or ())
+    tolerations: list[Any] = list(spec.get("tolerations") or ())
     taints = [*_TOLERATED, *([("network-unavailable", "NoSchedule")] if spec.get("hostNetwork") else ())]
-    return own + [
+    return tolerations + [
         {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect} for name, effect in taints
     ]
 

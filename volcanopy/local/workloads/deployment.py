@@ -44,56 +44,56 @@ def reconcile(deployment: Json, replica_sets: Sequence[Json], now: str) -> list[
         return []
     suffix = template_hash(spec["template"])
     current = next((item for item in sets if item["metadata"]["labels"].get(HASH_LABEL) == suffix), None)
-    others = [item for item in sets if item is not current]
-    revision = max((_revision(item) for item in others), default=0) + 1
+    older_sets = [item for item in sets if item is not current]
+    revision = max((_revision(item) for item in older_sets), default=0) + 1
     effects: list[Effect] = []
     if current is None:
         effects.append(
-            ObjectCreation("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, others), revision))
+            ObjectCreation("ReplicaSet", _replica_set(deployment, suffix, _first_size(spec, older_sets), revision))
         )
     else:
         expected = _annotations(deployment, max(revision, _revision(current)))
         if not expected.items() <= (current["metadata"].get("annotations") or {}).items():
             effects.append(Update("ReplicaSet", current, {"metadata": {"annotations": expected}}))
         if not spec.get("paused"):
-            effects += _scaled(spec, current, others)
+            effects += _scaled(spec, current, older_sets)
         elif len(sets) == 1 and _size(current) != spec["replicas"]:
             effects.append(_resized(current, spec["replicas"]))
-    shown = revision if current is None else max(_revision(current), revision)
-    if (metadata.get("annotations") or {}).get(REVISION) != str(shown):
-        effects.append(Update("Deployment", deployment, _revision_patch(shown)))
-    effects += _expired(spec, others)
+    number = revision if current is None else max(_revision(current), revision)
+    if (metadata.get("annotations") or {}).get(REVISION) != str(number):
+        effects.append(Update("Deployment", deployment, _revision_patch(number)))
+    effects += _expired(spec, older_sets)
     return effects + changed(deployment, _status(deployment, current, sets, now))
 
 
-def _scaled(spec: Json, current: Json, others: Sequence[Json]) -> list[Effect]:
+def _scaled(spec: Json, current: Json, older_sets: Sequence[Json]) -> list[Effect]:
     replicas = int(spec["replicas"])
-    remaining = [item for item in others if _size(item) > 0 or _counted(item, "replicas") > 0]
+    remaining = [item for item in older_sets if _size(item) > 0 or _counted(item, "replicas") > 0]
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         if remaining:
             return [_resized(item, 0) for item in remaining if _size(item) > 0]
         return [_resized(current, replicas)] if _size(current) != replicas else []
     surge, unavailable = _margins(spec)
     effects: list[Effect] = []
-    total = _size(current) + sum(map(_size, others))
+    total = _size(current) + sum(map(_size, older_sets))
     size = min(replicas, _size(current) + max(replicas + surge - total, 0)) if _size(current) < replicas else replicas
     if size != _size(current):
         effects.append(_resized(current, size))
     # Only pods that are available now may stand in for those that are removed.
-    available = _counted(current, "availableReplicas") + sum(_counted(item, "availableReplicas") for item in others)
+    available = _counted(current, "availableReplicas") + sum(_counted(item, "availableReplicas") for item in older_sets)
     spare = available - (replicas - unavailable)
     for item in sorted(remaining, key=_revision):
         unready = _size(item) - _counted(item, "availableReplicas")
-        removed = min(_size(item), max(spare, 0) + max(unready, 0))
-        spare -= max(removed - max(unready, 0), 0)
-        if removed > 0:
-            effects.append(_resized(item, _size(item) - removed))
+        count = min(_size(item), max(spare, 0) + max(unready, 0))
+        spare -= max(count - max(unready, 0), 0)
+        if count > 0:
+            effects.append(_resized(item, _size(item) - count))
     return effects
 
 
-def _first_size(spec: Json, others: Sequence[Json]) -> int:
+def _first_size(spec: Json, older_sets: Sequence[Json]) -> int:
     """The size of a new ReplicaSet: what the surge allows beside the others."""
-    replicas, present = int(spec["replicas"]), sum(map(_size, others))
+    replicas, present = int(spec["replicas"]), sum(map(_size, older_sets))
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         return 0 if present else replicas
     return max(min(replicas, replicas + _margins(spec)[0] - present), 0)
@@ -141,8 +141,8 @@ def _annotations(deployment: Json, revision: int) -> Json:
     }
 
 
-def _expired(spec: Json, others: Sequence[Json]) -> list[Effect]:
-    empty = [item for item in others if _size(item) == 0 and _counted(item, "replicas") == 0]
+def _expired(spec: Json, older_sets: Sequence[Json]) -> list[Effect]:
+    empty = [item for item in older_sets if _size(item) == 0 and _counted(item, "replicas") == 0]
     surplus = len(empty) - int(spec.get("revisionHistoryLimit", 10))
     return [ObjectDeletion("ReplicaSet", item) for item in sorted(empty, key=_revision)[: max(surplus, 0)]]
 

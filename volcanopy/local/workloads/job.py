@@ -24,10 +24,10 @@ def reconcile(job: Json, pods: Sequence[Json], now: str) -> list[Effect]:
     metadata, status = job["metadata"], job.get("status") or {}
     if "deletionTimestamp" in metadata or _condition(status, "Complete", "Failed"):
         return _cleaned(job, now)
-    mine = owned(job, pods)
-    active = [pod for pod in mine if is_active(pod)]
-    succeeded = _with_phase(mine, "Succeeded")
-    failed = _with_phase(mine, "Failed")
+    job_pods = owned(job, pods)
+    active = [pod for pod in job_pods if is_active(pod)]
+    succeeded = _with_phase(job_pods, "Succeeded")
+    failed = _with_phase(job_pods, "Failed")
     completions = job["spec"].get("completions")
     done = len(_indexes(succeeded)) if _is_indexed(job) else len(succeeded)
     counts: Json = {
@@ -73,8 +73,8 @@ def _sized(job: Json, active: Sequence[Json], succeeded: Sequence[Json], done: i
         return [ObjectDeletion("Pod", pod) for pod in sorted(active, key=is_ready)[: len(active) - size]]
     if not _is_indexed(job):
         return [ObjectCreation("Pod", _pod(job, None)) for _ in range(size - len(active))]
-    taken = _indexes([*active, *succeeded])
-    free = [index for index in range(completions or 0) if index not in taken]
+    indexes = _indexes([*active, *succeeded])
+    free = [index for index in range(completions or 0) if index not in indexes]
     return [ObjectCreation("Pod", _pod(job, index)) for index in free[: size - len(active)]]
 
 

@@ -78,10 +78,10 @@ def controller_uid(item: Json) -> str:
 def from_template(owner: Json, template: Json, *, labels: Json | None = None, **metadata: Any) -> Json:
     """A pod of a template with the owner's namespace, and with its own name or generateName in `metadata`."""
     body = copy.deepcopy({"metadata": template.get("metadata") or {}, "spec": template["spec"]})
-    made: Json = body["metadata"]
-    made |= metadata | {"namespace": owner["metadata"]["namespace"], "ownerReferences": [owner_reference(owner)]}
+    meta: Json = body["metadata"]
+    meta |= metadata | {"namespace": owner["metadata"]["namespace"], "ownerReferences": [owner_reference(owner)]}
     if labels:
-        made["labels"] = {**(made.get("labels") or {}), **labels}
+        meta["labels"] = {**(meta.get("labels") or {}), **labels}
     return body
 
 

@@ -23,16 +23,16 @@ REVISION = "controller-revision-hash"
 def reconcile(stateful_set: Json, pods: Sequence[Json]) -> list[Effect]:
     """The next step: with the policy OrderedReady one pod at a time, with Parallel all at once."""
     metadata, spec = stateful_set["metadata"], stateful_set["spec"]
-    mine = {str(pod["metadata"]["name"]): pod for pod in owned(stateful_set, pods)}
+    set_pods = {str(pod["metadata"]["name"]): pod for pod in owned(stateful_set, pods)}
     replicas, first = int(spec.get("replicas", 1)), int((spec.get("ordinals") or {}).get("start", 0))
     revision = f"{metadata['name']}-{template_hash(spec['template'])}"
     names = [f"{metadata['name']}-{first + number}" for number in range(replicas)]
     effects: list[Effect] = []
     if "deletionTimestamp" not in metadata:
-        effects = _steps(stateful_set, mine, names, revision)
+        effects = _steps(stateful_set, set_pods, names, revision)
         if spec.get("podManagementPolicy") != "Parallel":
             effects = _first_step(effects)
-    active = [pod for pod in mine.values() if is_active(pod)]
+    active = [pod for pod in set_pods.values() if is_active(pod)]
     updated = [pod for pod in active if _revision(pod) == revision]
     before = (stateful_set.get("status") or {}).get("currentRevision") or revision
     complete = len(updated) == replicas == len(active)
@@ -49,12 +49,12 @@ def reconcile(stateful_set: Json, pods: Sequence[Json]) -> list[Effect]:
     return effects + changed(stateful_set, status)
 
 
-def _steps(stateful_set: Json, mine: dict[str, Json], names: Sequence[str], revision: str) -> list[Effect]:
+def _steps(stateful_set: Json, set_pods: dict[str, Json], names: Sequence[str], revision: str) -> list[Effect]:
     """All that is left to do in order; a pod that is not ready ends the list for OrderedReady."""
     ordered = stateful_set["spec"].get("podManagementPolicy") != "Parallel"
     effects: list[Effect] = []
     for name in names:
-        pod = mine.get(name)
+        pod = set_pods.get(name)
         if pod is None:
             effects += _creation(stateful_set, name, revision)
         elif has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
@@ -64,9 +64,9 @@ def _steps(stateful_set: Json, mine: dict[str, Json], names: Sequence[str], revi
             if pod is not None and _may_replace(stateful_set, pod, revision):
                 effects.append(ObjectDeletion("Pod", pod))
             return effects
-    surplus = [pod for name, pod in mine.items() if name not in names and is_active(pod)]
+    surplus = [pod for name, pod in set_pods.items() if name not in names and is_active(pod)]
     effects += [ObjectDeletion("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
-    return effects or _replacement(stateful_set, [mine[name] for name in names], revision)
+    return effects or _replacement(stateful_set, [set_pods[name] for name in names], revision)
 
 
 def _replacement(stateful_set: Json, pods: Sequence[Json], revision: str) -> list[Effect]:

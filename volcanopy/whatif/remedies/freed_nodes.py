@@ -39,9 +39,9 @@ def freeing_order(cluster: Cluster, target: Target) -> dict[str, int]:
 def _missing(cluster: Cluster, request: Ints) -> tuple[Ints, Ints]:
     """Return for each node the resource of which the greatest part of a request is missing, and how much of it is."""
     count_due(cluster.state)
-    nodes, asked = cluster.state.nodes, np.flatnonzero(request)
+    nodes, resources = cluster.state.nodes, np.flatnonzero(request)
     missing = request[:, None] - nodes.amounts["allocatable"] + nodes.amounts["used"]
-    scarcest = asked[(missing[asked] / request[asked, None]).argmax(axis=0)]
+    scarcest = resources[(missing[resources] / request[resources, None]).argmax(axis=0)]
     amounts = missing[scarcest, np.arange(missing.shape[1])]
     amounts[[node is None or node.spec.unschedulable for node in nodes.plain["objects"]]] = _NEVER
     return scarcest, amounts
@@ -58,8 +58,8 @@ def _order(node: Rows, owner: Rows, frees: Ints, missing: Ints) -> list[int]:
     sizes = np.diff(np.append(first, len(nodes)))
     total = np.cumsum(freed)
     before = total - freed - np.repeat((total - freed)[first], sizes)
-    needed = before < missing[nodes]
-    count = np.repeat(np.add.reduceat(needed.astype(np.int64), first), sizes)
+    counts = before < missing[nodes]
+    count = np.repeat(np.add.reduceat(counts.astype(np.int64), first), sizes)
     enough = np.repeat(np.logical_or.reduceat(before + freed >= missing[nodes], first), sizes)
     ranked = np.lexsort((owners, nodes, count))
-    return list(dict.fromkeys(owners[ranked[(needed & enough)[ranked]]].tolist()))
+    return list(dict.fromkeys(owners[ranked[(counts & enough)[ranked]]].tolist()))

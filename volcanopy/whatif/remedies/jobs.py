@@ -34,7 +34,7 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
     At the gate of the nodes those come first whose ends free nodes; at that of the queue, which a job passes after another
     one, those that wait.
     """
-    cluster, own = question.cluster, queue_of(question.cluster, question.target)
+    cluster, queue_name = question.cluster, queue_of(question.cluster, question.target)
     requested = total_request(question)
     ranks = freeing_order(cluster, question.target) if question.gate in {Gate.NODES, Gate.TOPOLOGY} else {}
     parts: list[tuple[tuple[int, int, bool, float], Part]] = []
@@ -43,7 +43,7 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
             continue
         useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
         rank = ranks.get(steps[-1].key, len(ranks))
-        order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != own, -useful)
+        order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != queue_name, -useful)
         parts.append((order, single(steps, text)))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
@@ -76,10 +76,10 @@ def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:
 
 def _usage_text(count: int, total: Mapping[str, int]) -> str:
     """Return what pods request, in parentheses."""
-    listed = [
+    texts = [
         f"{name} {quantity.shown(name, units)}" for name, units in sorted(total.items()) if units and name != "pods"
     ]
-    return f" ({', '.join(listed)})" if listed else f" ({quantity.counted(count, 'pod')})" if count else " (waiting)"
+    return f" ({', '.join(texts)})" if texts else f" ({quantity.counted(count, 'pod')})" if count else " (waiting)"
 
 
 def smaller_requests(question: Question) -> Sequence[Candidate]:
@@ -152,9 +152,9 @@ def quotas(question: Question) -> Sequence[Candidate]:
 def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str) -> Part:
     resource = name.removeprefix("requests.").removeprefix("limits.")
     now = quantity.amount(resource, quota.status.hard[name])
-    used = quantity.amount(resource, quota.status.used.get(name, 0))
+    used_amount = quantity.amount(resource, quota.status.used.get(name, 0))
     total = total_request(question).get(resource, 0) or len(pod_specs(question.cluster, question.target))
-    raised = Raised(question, resource, now, max(used - now, 0) + 2 * total)
+    raised = Raised(question, resource, now, max(used_amount - now, 0) + 2 * total)
 
     def steps(count: int) -> Steps:
         return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, raised.units(count)))),)
@@ -185,8 +185,8 @@ def resumed_job(question: Question) -> Sequence[Candidate]:
 def own_scheduler(question: Question) -> Sequence[Candidate]:
     """Return a candidate that gives the pods volcanopy's schedulerName, if they have another."""
     target, cluster = question.target, question.cluster
-    other = foreign_scheduler(cluster, target)
-    if not other:
+    scheduler = foreign_scheduler(cluster, target)
+    if not scheduler:
         return []
     steps: Steps
     if target.job:
@@ -194,7 +194,9 @@ def own_scheduler(question: Question) -> Sequence[Candidate]:
     else:
         pods = (pod.metadata.key for pod in cluster.pods_of_group(target.group))
         steps = tuple(Edit("Pod", pod, lambda body: body | {"spec": _named(body["spec"])}) for pod in pods)
-    return [Candidate("scheduler", (single(steps, f'set schedulerName to "{names.SCHEDULER}" instead of "{other}"'),))]
+    return [
+        Candidate("scheduler", (single(steps, f'set schedulerName to "{names.SCHEDULER}" instead of "{scheduler}"'),))
+    ]
 
 
 def _named(spec: Json) -> Json:
@@ -206,6 +208,6 @@ def _for_this_scheduler(spec: Json) -> Json:
     for task in spec["tasks"]:
         template = task.get("template") or {}
         pod = template.get("spec") or {}
-        named = _named(pod) if pod.get("schedulerName") else pod
-        tasks.append(task | {"template": template | {"spec": named}})
+        pod_spec = _named(pod) if pod.get("schedulerName") else pod
+        tasks.append(task | {"template": template | {"spec": pod_spec}})
     return _named(spec) | {"tasks": tasks}

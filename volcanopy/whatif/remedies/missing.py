@@ -157,10 +157,10 @@ def _pods(question: Question) -> list[Creation]:
 def _pod_copy(body: Json, suffix: str) -> Create:
     metadata = body["metadata"]
     name = f"{metadata['name']}-new-{suffix}"
-    kept = {key: value for key, value in metadata.items() if key != "deletionTimestamp"}
+    fields = {key: value for key, value in metadata.items() if key != "deletionTimestamp"}
     spec = {key: value for key, value in body["spec"].items() if key not in {"nodeName", "schedulingGates"}}
-    made = {"metadata": kept | {"name": name, "uid": f"whatif-{name}"}, "spec": spec, "status": {"phase": "Pending"}}
-    return Create(body | made)
+    copy = {"metadata": fields | {"name": name, "uid": f"whatif-{name}"}, "spec": spec, "status": {"phase": "Pending"}}
+    return Create(body | copy)
 
 
 def _pod_group(question: Question) -> list[Creation]:
@@ -221,8 +221,8 @@ def _with_plugin(config: SchedulerConfig, registry: Registry, name: str) -> Conf
     tiers = [[_entry(plugin) for plugin in tier if plugin.name not in _SHARES] for tier in config.tiers] or [[]]
     tiers[-1].append({"name": name})
     document: Json = {"tiers": [{"plugins": tier} for tier in tiers]}
-    changed = parse(json.dumps({"actions": "allocate", **document}), registry).tiers
-    return Configure(lambda before: replace(before, tiers=changed), document)
+    tiers_with_plugin = parse(json.dumps({"actions": "allocate", **document}), registry).tiers
+    return Configure(lambda before: replace(before, tiers=tiers_with_plugin), document)
 
 
 def _entry(plugin: PluginConfig) -> Json:

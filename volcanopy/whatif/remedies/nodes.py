@@ -169,11 +169,11 @@ def _attached(body: Json, like: str, node: str) -> Json:
 def _copy(body: Json, name: str) -> Json:
     metadata, spec = body["metadata"], body.get("spec") or {}
     labels = {key: name if key == _HOSTNAME else value for key, value in (metadata.get("labels") or {}).items()}
-    kept = {key: value for key, value in metadata.items() if key in {"annotations", "creationTimestamp"}}
+    fields = {key: value for key, value in metadata.items() if key in {"annotations", "creationTimestamp"}}
     taints = [taint for taint in spec.get("taints") or () if not taint.get("key", "").startswith(_CONDITIONS)]
     return {
         **{key: value for key, value in body.items() if key in {"apiVersion", "kind", "status"}},
-        "metadata": {**kept, "name": name, "uid": f"whatif-{name}", "labels": labels},
+        "metadata": {**fields, "name": name, "uid": f"whatif-{name}", "labels": labels},
         "spec": {"taints": taints} if taints else {},
     }
 
@@ -211,8 +211,8 @@ def schedulable_nodes(question: Question) -> Sequence[Candidate]:
         return body | {"spec": spec}
 
     def untainted(body: Json) -> Json:
-        kept = [taint for taint in body["spec"].get("taints") or () if taint.get("effect") == "PreferNoSchedule"]
-        return body | {"spec": body["spec"] | {"taints": kept}}
+        preferences = [taint for taint in body["spec"].get("taints") or () if taint.get("effect") == "PreferNoSchedule"]
+        return body | {"spec": body["spec"] | {"taints": preferences}}
 
     def sentence(kind: str, key: str) -> str:
         if kind == "uncordon":
@@ -243,11 +243,11 @@ def labelled_nodes(question: Question) -> Sequence[Candidate]:
     parts: list[Part] = []
     nodes = sorted(question.cluster.of_kind("Node").values(), key=_size)
     for need in node_needs(question.cluster, question.target):
-        given = {key for key in need.labels if is_given(key)}
+        keys = {key for key in need.labels if is_given(key)}
         for node in nodes[-_LABELLED:]:
             labels = node.metadata.labels
             missing = {key: value for key, value in need.labels.items() if labels.get(key) != value}
-            if missing and not missing.keys() & (given | labels.keys()):
+            if missing and not missing.keys() & (keys | labels.keys()):
                 parts.append(_labelled(node.metadata.name, missing))
     return [Candidate("label", tuple(parts))] if parts else []
 
@@ -262,8 +262,8 @@ def _labelled(node: str, missing: Mapping[str, str]) -> Part:
         metadata = body["metadata"]
         return body | {"metadata": metadata | {"labels": {**(metadata.get("labels") or {}), **missing}}}
 
-    listed = " ".join(f"{key}={value}" for key, value in sorted(missing.items()))
-    return single((Edit("Node", node, labelled),), f'label node "{node}" {listed}')
+    label_texts = " ".join(f"{key}={value}" for key, value in sorted(missing.items()))
+    return single((Edit("Node", node, labelled),), f'label node "{node}" {label_texts}')
 
 
 def node_groups(question: Question) -> Sequence[Candidate]:

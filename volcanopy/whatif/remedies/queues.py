@@ -116,8 +116,8 @@ def total_request(question: Question) -> dict[str, int]:
             total[name] = total.get(name, 0) + units
     group = question.cluster.group(question.target.group)
     if not total and group is not None and group.spec.min_resources:
-        listed = {name: given for name, given in group.spec.min_resources.items() if "requests." not in name}
-        total = quantity.amounts({name: given for name, given in listed.items() if "." not in name or "/" in name})
+        requests = {name: amount for name, amount in group.spec.min_resources.items() if "requests." not in name}
+        total = quantity.amounts({name: amount for name, amount in requests.items() if "." not in name or "/" in name})
     return {name: units for name, units in total.items() if units and name != "pods"}
 
 
@@ -297,17 +297,17 @@ def other_queues(question: Question) -> Sequence[Candidate]:
 
 def moves(question: Question) -> Sequence[Candidate]:
     """Return candidates that submit the job to another queue: the children of its own first."""
-    cluster, own = question.cluster, queue_of(question.cluster, question.target)
+    cluster, queue_name = question.cluster, queue_of(question.cluster, question.target)
     parents = {queue.spec.parent for queue in cluster.state.queues.values()} | {names.ROOT_QUEUE}
     leaves = [queue for queue in cluster.state.queues.values() if queue.metadata.name not in parents]
-    leaves.sort(key=lambda queue: (queue.spec.parent != own, queue.metadata.name))
+    leaves.sort(key=lambda queue: (queue.spec.parent != queue_name, queue.metadata.name))
     return [
         Candidate(
             "queue",
             (single(_moved(question, queue.metadata.name), f'submit the job to queue "{queue.metadata.name}"'),),
         )
         for queue in leaves[:_OTHER_QUEUES]
-        if queue.metadata.name != own
+        if queue.metadata.name != queue_name
     ]
 
 
