@@ -42,6 +42,14 @@ def in_template(power: powers.Power, queue: str) -> Json:
     return made
 
 
+def in_alternative(power: powers.Power, queue: str) -> Json:
+    made, template = job(queue), protected({"spec": {}}, power)
+    made["spec"]["alternatives"] = [
+        {"name": "other", "tasks": [{"name": made["spec"]["tasks"][0]["name"], "template": template}]}
+    ]
+    return made
+
+
 def answer(before: Json | None, after: Json, user: str = "eve", pods: tuple[Json, ...] = (), **policy: Any) -> str:
     """The sentences of a rejection; empty if the object is admitted."""
     settings = AdmissionPolicy.read({"controllers": ["volcanopy"], **policy}, unknown="forbid")
@@ -60,6 +68,7 @@ def test_a_reserved_power_is_rejected_wherever_it_stands(name: str) -> None:
     everywhere: list[tuple[Json | None, Json]] = [
         (None, protected(pod("target"), power)),
         (None, in_template(power, "target")),
+        (None, in_alternative(power, "target")),
     ]
     if power.keys or power.field == "priorityClassName":  # fields that jobs and PodGroups have themselves
         everywhere += [(None, protected(each("target"), power)) for each in (job, group)]

@@ -36,6 +36,14 @@ def with_template(job: Json, power: Power) -> Json:
     return made
 
 
+def with_alternative(job: Json, power: Power) -> Json:
+    """The job with an alternative in which its pods have a power."""
+    made = copy.deepcopy(job)
+    task = {"name": made["spec"]["tasks"][0]["name"], "template": with_power({}, power)}
+    made["spec"]["alternatives"] = [{"name": "other", "tasks": [task]}]
+    return made
+
+
 def name_of_group(power: Power) -> str:
     """The PodGroup in the queue without administrators, whose pod has a power."""
     return f"wide-{RESERVED.index(power)}"
@@ -54,6 +62,10 @@ def _of_power(power: Power) -> Iterator[tuple[str, Try]]:
     name, patch = power.name, with_power({}, power)
     yield f"a pod with {name}", lambda s: s.eve.create(with_power(s.pod("p", s.open), power))
     yield f"a job whose pods have {name}", lambda s: s.eve.create(with_template(s.job("j", s.open), power))
+    yield (
+        f"a job with an alternative whose pods have {name}",
+        lambda s: s.eve.create(with_alternative(s.job("j", s.open), power)),
+    )
     yield f"a cron job whose pods have {name}", lambda s: s.eve.create(with_template(s.cron("c", s.open), power))
     yield (
         f"a PodGroup moved to the queue, whose pods have {name}",

@@ -269,15 +269,22 @@ def job_warnings(spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
         if not task.replicas:
             yield invalid(f"{path}.replicas", 0, f'task "{task.name}" has no pods')
         yield from pod_warnings(at(task.template, "spec"), f"{path}.template.spec", context)
+        yield from _scheduler(
+            at(task.template, "spec", "schedulerName"), f"{path}.template.spec.schedulerName", context
+        )
         codes = [policy.exit_code for policy in [*task.policies, *spec.policies] if policy.exit_code]
         restarts = at(task.template, "spec", "restartPolicy")
         if codes and restarts in ("OnFailure", "Always"):
             detail = f"policies for exitCode {codes[0]} have no effect: containers restart, and the pod does not fail"
             yield invalid(f"{path}.template.spec.restartPolicy", restarts, detail)
     yield from _priority(spec.priority_class_name, "spec.priorityClassName", context)
-    if spec.scheduler_name not in context.policy.scheduler_names:
+    yield from _scheduler(spec.scheduler_name, "spec.schedulerName", context)
+
+
+def _scheduler(name: Any, path: str, context: Context) -> Iterator[Problem]:
+    if isinstance(name, str) and name and name not in context.policy.scheduler_names:
         detail = "pods of another scheduler are neither scheduled as a gang nor counted in the queue"
-        yield invalid("spec.schedulerName", spec.scheduler_name, detail)
+        yield invalid(path, name, detail)
 
 
 def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:

@@ -138,9 +138,21 @@ POWERS = (
     ),
     Power(
         name="finalizers of pods",
-        effect="none: pods whose containers have ended do not count",
+        effect="none: pods whose containers have ended do not count; pods of jobs get none from their template",
         permitted="everybody",
-        enforced_by="the scheduler",
+        enforced_by="the scheduler, the controllers",
+    ),
+    Power(
+        name="`terminationGracePeriodSeconds` of probes, `preStop` hooks",
+        effect="none: an evicted pod ends after its own `terminationGracePeriodSeconds`",
+        permitted="everybody",
+        enforced_by="kubelets",
+    ),
+    Power(
+        name="another `schedulerName` of pods, also in a job",
+        effect="the pods belong to no queue: no action evicts them",
+        permitted="everybody, but for namespaces with the label `volcanopy.io/queues-only`",
+        enforced_by="ValidatingAdmissionPolicy",
     ),
     Power(
         name="`cluster-autoscaler.kubernetes.io/safe-to-evict`, `karpenter.sh/do-not-disrupt`",
