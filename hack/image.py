@@ -14,6 +14,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,8 +43,13 @@ def base_root(base: str) -> Path:
     """Return the root of a base image; create it if it is missing."""
     release, packages = BASES[base]
     made = cache_folder() / release
-    if (made / "usr/bin/python").exists():
-        return made
+    with gobuild.locked(cache_folder(), _log):
+        if not (made / "usr/bin/python").exists():
+            _make_root(made, release, packages)
+    return made
+
+
+def _make_root(made: Path, release: str, packages: Sequence[str]) -> None:
     fresh = made.with_name(f"{release}.new")
     _remove(fresh)
     tools = cache_folder() / "debootstrap"
@@ -59,7 +65,6 @@ def base_root(base: str) -> Path:
         quiet=True,
     )
     fresh.rename(made)
-    return made
 
 
 def build(stages: Sequence[Stage], context: Path, target: Path) -> None:
@@ -116,20 +121,21 @@ def context_files() -> list[Path]:
     return sorted(sent(ROOT, (ROOT / ".dockerignore").read_text().splitlines()))
 
 
-def product_root() -> tuple[Stage, Path]:
-    """Build the image; return its last stage and its root."""
+@contextlib.contextmanager
+def product_root() -> Iterator[tuple[Stage, Path]]:
+    """Build the image; yield its last stage and its root, in a folder of this process alone."""
     started = time.monotonic()
     stages = parse((ROOT / "Dockerfile").read_text())
-    target = cache_folder() / "root"
-    context = cache_folder() / "context"
-    _remove(context)
-    for path in context_files():
-        (context / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, context / path)
-    build(stages, context, target)
     base = _size(base_root(stages[-1].base))
-    _log(f"built in {time.monotonic() - started:.0f} s; {(_size(target) - base) / 2**20:.0f} MiB on top of the base")
-    return stages[-1], target
+    with tempfile.TemporaryDirectory(prefix="build-", dir=cache_folder()) as folder:
+        context, target = Path(folder) / "context", Path(folder) / "root"
+        for path in context_files():
+            (context / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, context / path)
+        build(stages, context, target)
+        size = (_size(target) - base) / 2**20
+        _log(f"built in {time.monotonic() - started:.0f} s; {size:.0f} MiB on top of the base")
+        yield stages[-1], target
 
 
 def _copy(step: Step, origin: Path, sources: Sequence[str], here: Path, root: Path, goal: str) -> None:

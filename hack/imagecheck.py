@@ -138,7 +138,8 @@ def main() -> int:
     if os.geteuid() != 0:
         _log("chroot needs root: run it as root, or use `docker build .`")
         return 1
-    return check(*product_root())
+    with product_root() as (stage, root):
+        return check(stage, root)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ PRODUCT_IMAGE, JOBS_IMAGE, FRAMEWORKS_IMAGE, DNS_IMAGE = (
     "localhost/realnode/frameworks:1",
     "localhost/realnode/dns:1",
 )
+FUNCTIONS_IMAGE = "localhost/realnode/functions:1"
 IMPORT = (
     "ctr",
     "--namespace=k8s.io",
@@ -80,10 +81,12 @@ class File:
     target: str = ""
 
 
-def write_archive(path: Path, config: ImageConfig, layer: Path) -> None:
-    """Write an image with one layer, an uncompressed tar file, as an archive in the form of `docker save`."""
-    with layer.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
+def write_archive(path: Path, config: ImageConfig, *layers: Path) -> None:
+    """Write an image with these layers, uncompressed tar files, as an archive in the form of `docker save`."""
+    digests = []
+    for layer in layers:
+        with layer.open("rb") as content:
+            digests.append(hashlib.file_digest(content, "sha256").hexdigest())
     document = {
         "architecture": _ARCHITECTURES[os.uname().machine],
         "os": "linux",
@@ -95,17 +98,19 @@ def write_archive(path: Path, config: ImageConfig, layer: Path) -> None:
             "WorkingDir": "/",
             "Env": list(config.environment),
         },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [{"created_by": "hack/realnode"}],
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        "history": [{"created_by": "hack/realnode"}] * len(digests),
     }
     encoded = json.dumps(document).encode()
     name = f"{hashlib.sha256(encoded).hexdigest()}.json"
-    manifest = json.dumps([{"Config": name, "RepoTags": list(config.tags), "Layers": [f"{digest}.tar"]}]).encode()
+    members = [f"{digest}.tar" for digest in digests]
+    manifest = json.dumps([{"Config": name, "RepoTags": list(config.tags), "Layers": members}]).encode()
     fresh = path.with_suffix(".new")
     with tarfile.open(fresh, "w") as archive:
         for member, content_of in ((name, encoded), ("manifest.json", manifest)):
             _add(archive, member, File(content_of))
-        archive.add(layer, f"{digest}.tar")
+        for layer, member in zip(layers, members, strict=True):
+            archive.add(layer, member)
     fresh.replace(path)
 
 
@@ -130,10 +135,25 @@ def product_image() -> Path:
     if not archive.exists():
         for stale in _folder().glob("volcanopy-*.tar"):
             stale.unlink()
-        stage, root = image.product_root()
-        environment = tuple(f"{key}={value}" for key, value in stage.environment.items())
-        config = ImageConfig((PRODUCT_IMAGE,), tuple(stage.entrypoint), ("--help",), environment, stage.user)
-        _archive_root(archive, config, root, ())
+        with image.product_root() as (stage, root):
+            environment = tuple(f"{key}={value}" for key, value in stage.environment.items())
+            config = ImageConfig((PRODUCT_IMAGE,), tuple(stage.entrypoint), ("--help",), environment, stage.user)
+            _archive_root(archive, config, root, ())
+    return archive
+
+
+def functions_image(package: Path) -> Path:
+    """Write and return the archive of the product's image with a package of Python in it, and root as its user."""
+    product = product_image()
+    archive = _folder() / "functions.tar"
+    with tempfile.TemporaryDirectory(dir=_folder()) as scratch, tarfile.open(product) as content:
+        (layer,) = (member for member in content.getmembers() if member.name.endswith(".tar"))
+        content.extract(layer, scratch, filter="data")
+        added = Path(scratch) / "package.tar"
+        with tarfile.open(added, "w") as target:
+            target.add(package, f"opt/volcanopy/lib/python{PYTHON}/site-packages/{package.name}")
+        path = "PATH=/opt/volcanopy/bin:/usr/local/bin:/usr/bin:/bin"
+        write_archive(archive, ImageConfig((FUNCTIONS_IMAGE,), environment=(path,)), Path(scratch) / layer.name, added)
     return archive
 
 
