@@ -98,11 +98,17 @@ def install(cluster: Cluster, built: Programs, folder: Path) -> None:
     product.run_helm(cluster, *arguments)
 
 
-async def run(cluster: Cluster, built: Programs, folder: Path, suite: str) -> Result:
-    """Run the specs of a suite."""
-    flags = (*FLAGS[suite], "--timeout=30m")
-    specs = await specs_of(await asyncio.to_thread(built.suite, suite), cluster.kubeconfig, folder / suite, flags)
-    return Result(suite, tuple(specs))
+async def run(cluster: Cluster, folder: Path, suite: str, program: Path) -> Result:
+    """Run the specs of a suite, print and return their result."""
+    specs = await specs_of(program, cluster.kubeconfig, folder / suite, (*FLAGS[suite], "--timeout=30m"))
+    result = Result(suite, tuple(specs))
+    print("\n".join(result.lines()), flush=True)
+    return result
+
+
+async def run_all(cluster: Cluster, folder: Path, built: Mapping[str, Path]) -> list[Result]:
+    """Run the suites at once: two specs of volumes wait for five minutes."""
+    return await asyncio.gather(*(run(cluster, folder, suite, program) for suite, program in built.items()))
 
 
 def main(suites: list[str]) -> int:
@@ -111,15 +117,13 @@ def main(suites: list[str]) -> int:
     try:
         built = programs()
         built.tools()
+        binaries = {suite: built.suite(suite) for suite in suites or FLAGS}
         cluster.load([images.product_image(), *suite_images(folder)])
         install(cluster, built, folder)
     except (BuildError, CommandError) as error:
         print(error, file=sys.stderr)
         return 1
-    results = []
-    for suite in suites or FLAGS:
-        results.append(asyncio.run(run(cluster, built, folder, suite)))
-        print("\n".join(results[-1].lines()), flush=True)
+    results = asyncio.run(run_all(cluster, folder, binaries))
     print(f"logs and reports: {folder}")
     return int(any(result.unexplained for result in results))
 
