@@ -106,14 +106,14 @@ apiserver-alone:  ## The tests of the embedded API server where only its own dis
 	$(VENV)/apiserver/bin/python -m pip install --quiet --disable-pip-version-check --editable 'packages/apiserver[test]'
 	cd packages/apiserver && $(CURDIR)/$(VENV)/apiserver/bin/python -m pytest -p no:cacheprovider tests
 
-workflow-clients: $(VENV)/.dev  ## Snakemake, Prefect, an object store and, with Java and Maven, Nextflow; installed in .venv/clients.
+workflow-clients: $(VENV)/.dev  ## Snakemake, Prefect, an object store, an OpenID provider and, with Java and Maven, Nextflow; installed in .venv/clients.
 	$(PYTHON) -m venv $(VENV)/clients
-	$(VENV)/clients/bin/python -m pip install --quiet --disable-pip-version-check 's3fs>=2024.6' 'moto[server]>=5,<6' \
+	$(VENV)/clients/bin/python -m pip install --quiet --disable-pip-version-check 's3fs>=2024.6' 'moto[server]>=5,<6' 'oidc-provider-mock<1' \
 	  --editable packages/apiserver --editable '.[functions,prefect,snakemake]'
 	if command -v mvn > /dev/null; then \
 	  mvn --quiet --batch-mode --file tests/clients/nextflow.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/nextflow; fi
 	CLIENTS_PYTHON=$(CURDIR)/$(VENV)/clients/bin/python NEXTFLOW_JARS=$(CURDIR)/$(VENV)/nextflow $(BIN)/python -m pytest -v -rs tests/clients/test_nextflow.py \
-	  tests/clients/test_object_store.py tests/clients/test_prefect.py tests/clients/test_snakemake.py
+	  tests/clients/test_object_store.py tests/clients/test_oidc.py tests/clients/test_prefect.py tests/clients/test_snakemake.py
 
 operators: $(VENV)/.dev controlplane  ## Operators that ask for gangs, unchanged; needs OPERATORS=folder with their source trees and programs, and SPARK_HOME.
 	OPERATORS=$(OPERATORS) SPARK_HOME=$(SPARK_HOME) $(BIN)/python -m pytest -v -rs tests/clients/test_gang_operators.py \

@@ -54,7 +54,7 @@ def _new_display() -> "Progress":
     from rich.table import Column  # noqa: PLC0415
 
     class Display(Progress):
-        """Lines whose texts and parts are computed at each refresh."""
+        """Lines that call their functions at each refresh."""
 
         def get_renderables(self) -> "Iterable[RenderableType]":
             for task in self.tasks:
