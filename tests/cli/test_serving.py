@@ -1,12 +1,19 @@
-"""The commands that run a service: invalid flags and ports in use."""
+"""The commands that run a service: invalid flags, ports in use, threads."""
 
+import asyncio
 import socket
+import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from hack.certificates import kubeconfig
 from tests.cli.run_commands import run_program
+from volcanopy.cli.framework.options import ProcessOptions
+from volcanopy.cli.service_process import BLOCKING_CALLS, serve
+from volcanopy.services.process.health import Health
 
 
 @pytest.fixture
@@ -46,3 +53,20 @@ def test_a_health_port_in_use_is_reported_in_one_sentence(unreachable_kubeconfig
         f"volcanopy: health endpoints cannot listen on 127.0.0.1:{port}, set another --bind-address or --health-port"
     )
     assert "Traceback" not in run.stderr
+
+
+def test_however_many_calls_would_stop_the_event_loop_at_once_a_service_has_no_more_threads_for_them() -> None:
+    threads: set[int] = set()
+
+    async def service(connection: object, stop: asyncio.Event, health: Health) -> None:
+        met = threading.Barrier(BLOCKING_CALLS)
+
+        def call() -> None:
+            met.wait(timeout=60)
+            threads.add(threading.get_ident())
+
+        await asyncio.gather(*(asyncio.to_thread(call) for _ in range(10 * BLOCKING_CALLS)))
+
+    cluster: Any = SimpleNamespace(connection=lambda: None)
+    serve(cluster, ProcessOptions(bind_address="127.0.0.1", health_port=0), service)
+    assert len(threads) == BLOCKING_CALLS

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import structlog
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 STANDSTILL = 60.0
 """Seconds after which a process ends whose event loop stands still."""
+BLOCKING_CALLS = 2
+"""Threads for calls that would stop the event loop, such as the plan of a very large job: they compete for one processor."""
 Service = Callable[[Connection, asyncio.Event, Health], Awaitable[None]]
 """Runs until the event is set, and adds its checks to the health endpoints."""
 
@@ -41,6 +44,7 @@ def serve(cluster: "ClusterOptions", options: "ProcessOptions", service: Service
 async def _serve(connection: Connection, options: "ProcessOptions", service: Service) -> None:
     stop, health = asyncio.Event(), Health()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(BLOCKING_CALLS, "blocking call"))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     pulse = Pulse()
