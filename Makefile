@@ -126,8 +126,8 @@ realnode-packages:  ## Install what make realnode uses, on Debian or Ubuntu.
 
 realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubelets, containerd and runc. Needs root, Go and kubectl.
 	@trap '$(REALNODE) $(BIN)/python -m hack.realnode down' EXIT; \
-	$(REALNODE) $(BIN)/python -m hack.realnode up && $(REALNODE) $(BIN)/python -m hack.realnode install && \
-	$(REALNODE) $(BIN)/python -m pytest -v -rs -n 0 -p no:cacheprovider tests/realnode
+	$(REALNODE) $(BIN)/python -m hack.realnode up --toleration 10 && $(REALNODE) $(BIN)/python -m hack.realnode install && \
+	$(REALNODE) $(BIN)/python -m pytest -v -rs --durations=0 --durations-min=2 -n 0 -p no:cacheprovider tests/realnode
 
 nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more seeds, all recorded plans, all rows of the table of long runs; property tests with new examples.
 	$(BIN)/pytest -n 2 -m nightly

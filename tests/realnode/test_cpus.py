@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.realnode.cluster_client import ClusterClient, Json, container, job, task
+from tests.realnode.cluster_client import JOBS, SERVE, ClusterClient, Json, container, job, task
 
 ALLOWED = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status"
 
@@ -15,12 +15,10 @@ def topology(client: ClusterClient, node: str) -> Json:
     return spec
 
 
-def run_of(client: ClusterClient, job: str) -> Json:
-    """Return the terminated state of the container of a job."""
-    (pod,) = client.pods(job)
-    (status,) = pod["status"]["containerStatuses"]
-    state: Json = status["state"]["terminated"]
-    return state
+def is_unschedulable(client: ClusterClient, job: str) -> bool:
+    """Return whether the scheduler has found no node for the pod of a job."""
+    conditions = (condition for pod in client.pods(job) for condition in pod["status"].get("conditions") or ())
+    return any(condition.get("reason") == "Unschedulable" for condition in conditions)
 
 
 @pytest.mark.slow("the agent reads the kubelet's files every 15 seconds")
@@ -29,8 +27,12 @@ def test_a_container_gets_the_cpus_that_the_agent_reports(client: ClusterClient)
     client.until(lambda: topology(client, node)["policies"]["CPUManagerPolicy"] == "static")
     free = topology(client, node)["numares"]["cpu"]["allocatable"]
     whole = {"requests": {"cpu": "1", "memory": "32Mi"}, "limits": {"cpu": "1", "memory": "32Mi"}}
-    main = container("sh", "-c", f"{ALLOWED}; sleep 30", resources=whole)
-    client.submit(job("pinned", task("t", 1, main, topologyPolicy="single-numa-node")))
+
+    def pinned(name: str, script: str) -> Json:
+        main = container("sh", "-c", script, resources=whole)
+        return job(name, task("t", 1, main, topologyPolicy="single-numa-node"))
+
+    client.submit(pinned("pinned", f"{ALLOWED}; {SERVE}"))
     client.until(lambda: len(client.running("pinned")) == 1)
     assert client.running("pinned")["pinned-t-0"][0] == node
     (cpu,) = client.kubectl("logs", "pinned-t-0").split()
@@ -39,7 +41,8 @@ def test_a_container_gets_the_cpus_that_the_agent_reports(client: ClusterClient)
     assert allocation["name"] == "pinned-t-0"
     assert allocation["containerAllocations"] == [{"name": "main", "allocations": {"cpu": cpu}}]
     assert topology(client, node)["numares"]["cpu"]["allocatable"] != free
-    client.submit(job("second", task("t", 1, main, topologyPolicy="single-numa-node")))
-    client.ends("pinned", "Completed")
+    client.submit(pinned("second", ALLOWED))
+    client.until(lambda: is_unschedulable(client, "second"))
+    client.kubectl("delete", JOBS, "pinned", "--wait=true")
     client.ends("second", "Completed")
-    assert run_of(client, "second")["startedAt"] >= run_of(client, "pinned")["finishedAt"]
+    assert client.kubectl("logs", "second-t-0").split() == [cpu]

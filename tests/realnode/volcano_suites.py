@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,22 +37,27 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 """The specs of each suite, selected as Volcano's script does."""
 TESTED = "registry.k8s.io/e2e-test-images"
 WAIT = b"#!/bin/sh\ntrap 'exit 0' TERM\nwhile true; do sleep 0.2; done\n"
+SHELL = b'#!/bin/busybox sh\ntrap "kill $!; exit 0" TERM\n/bin/busybox sh "$@" &\nwait $!\n'
+"""A shell that ends at SIGTERM as the first process of a container, too: the driver's pods would be killed after 30 seconds."""
 WEB = b"#!/bin/sh\nmkdir -p /tmp/www && exec httpd -f -p 80 -h /tmp/www\n"
+SCHEDULER = "app.kubernetes.io/component=scheduler"
+REFRESH_SECONDS = 3.0
+UNRESERVED = {"requests": {"cpu": 0}}
+"""Two pods of a spec request a cpu each on one node, which may have two."""
 SETTINGS = {
     "fullnameOverride": "volcanopy",
     "image": {"repository": "localhost/volcanopy", "tag": "dev", "pullPolicy": "Never"},
     "api": "volcano",
-    # The suites look for the pod of this label after they have changed the configuration, so that its kubelet reads it again.
-    "commonLabels": {"app": "volcano-scheduler"},
     "scheduler": {
         "replicas": 1,
         "podEvents": True,
+        "resources": UNRESERVED,
         "extraArgs": [f"--config=/etc/suite/{CONFIG}"],
         "extraVolumes": [{"name": "suite", "configMap": {"name": CONFIG_NAME}}],
         "extraVolumeMounts": [{"name": "suite", "mountPath": "/etc/suite"}],
     },
-    "controller": {"replicas": 1},
-    "admission": {"replicas": 1},
+    "controller": {"replicas": 1, "resources": UNRESERVED},
+    "admission": {"replicas": 1, "resources": UNRESERVED},
 }
 
 
@@ -67,7 +73,7 @@ def suite_images(folder: Path) -> list[Path]:
         for name, (config, content) in stands_in.items()
     ]
     config = ImageConfig(("registry.k8s.io/sig-storage/hostpathplugin:v1.17.1",), ("/hostpathplugin",))
-    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755)}
+    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755), "bin/sh": File(SHELL, 0o755)}
     return [*archives, images.image_with_busybox(folder / "hostpath.tar", config, files)]
 
 
@@ -106,9 +112,22 @@ async def run(cluster: Cluster, folder: Path, suite: str, program: Path) -> Resu
     return result
 
 
+async def refresh_configuration(cluster: Cluster) -> None:
+    """Change the scheduler's pod for ever, so that its kubelet reads the configuration again. The suites do so with the pods of
+    the label of Volcano's scheduler, beside which the product does not run."""
+    arguments = (f"--namespace={CONFIG_NAMESPACE}", "annotate", "pods", f"--selector={SCHEDULER}", "--overwrite")
+    while True:
+        await asyncio.to_thread(cluster.kubectl, *arguments, f"refreshed={time.time()}")
+        await asyncio.sleep(REFRESH_SECONDS)
+
+
 async def run_all(cluster: Cluster, folder: Path, built: Mapping[str, Path]) -> list[Result]:
     """Run the suites at once: two specs of volumes wait for five minutes."""
-    return await asyncio.gather(*(run(cluster, folder, suite, program) for suite, program in built.items()))
+    refreshing = asyncio.create_task(refresh_configuration(cluster))
+    try:
+        return await asyncio.gather(*(run(cluster, folder, suite, program) for suite, program in built.items()))
+    finally:
+        refreshing.cancel()
 
 
 def main(suites: list[str]) -> int:
