@@ -95,7 +95,7 @@ class Binding:
         """Return its name of a label or annotation of volcanopy."""
         return self._own_keys.get(key, key)
 
-    def api_kind(self, group: str, kind: str) -> tuple[str, str]:
+    def own(self, group: str, kind: str) -> tuple[str, str]:
         """Return volcanopy's names of a group and kind of this API."""
         kinds = {api_kind: name for name, api_kind in self.kinds.items()}
         return f"{group.removesuffix(self.domain)}{_DOMAIN}", kinds.get(kind, kind)
@@ -190,7 +190,7 @@ def with_own_keys(labels: Mapping[str, str], bindings: Iterable[Binding]) -> Map
 def with_api_keys(labels: Mapping[str, str], binding: Binding, user_keys: Collection[str]) -> dict[str, str]:
     """Return labels or annotations that :func:`with_own_keys` returned, and that may have changed, with the names of an API.
 
-    A key that was ``user_keys`` under volcanopy's name keeps it.
+    A key among ``user_keys``, which the user wrote under volcanopy's name, keeps it.
     """
     renamed = {key: binding.key(key) for key in labels if key not in user_keys and binding.key(key) != key}
     return {key: value for key, value in labels.items() if key not in renamed} | {
