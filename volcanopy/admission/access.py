@@ -25,9 +25,9 @@ def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> b
 def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:
     """Return the queue and its known ancestors up to the root; a cycle is followed once."""
     line: list[Queue] = []
-    seen: set[str] = set()
-    while name not in seen and (queue := queues.get(name)) is not None:
-        seen.add(name)
+    seen_names: set[str] = set()
+    while name not in seen_names and (queue := queues.get(name)) is not None:
+        seen_names.add(name)
         line.append(queue)
         if name == names.ROOT_QUEUE:
             break
@@ -85,8 +85,8 @@ def administration_problems(name: str, user: User, context: Context, action: str
     ]
     if not administrators or any(matches(subjects, user, "") for _, subjects in administrators):
         return
-    listed = ", ".join(f'{_listed(subjects)} (queue "{queue}")' for queue, subjects in administrators)
-    yield forbidden("", f'user "{user.name}" may not {action}: administrators are {listed}')
+    entries_text = ", ".join(f'{_listed(subjects)} (queue "{queue}")' for queue, subjects in administrators)
+    yield forbidden("", f'user "{user.name}" may not {action}: administrators are {entries_text}')
 
 
 def _listed(subjects: Subjects) -> str:
@@ -115,10 +115,10 @@ def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Prob
         return
     if queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: submit to an open queue")
-    if children := sorted(key for key, other in context.queues.items() if other.spec.parent == name):
+    if children := sorted(key for key, child in context.queues.items() if child.spec.parent == name):
         more = f" and {len(children) - _MAX_SHOWN} more" if len(children) > _MAX_SHOWN else ""
-        listed = f"{quoted(children[:_MAX_SHOWN])}{more}"
-        yield invalid(path, name, f"not a leaf queue: submit to a child queue ({listed})")
+        children_text = f"{quoted(children[:_MAX_SHOWN])}{more}"
+        yield invalid(path, name, f"not a leaf queue: submit to a child queue ({children_text})")
 
 
 def assigned_queue(user: User, namespace: str, context: Context) -> str:
@@ -128,9 +128,9 @@ def assigned_queue(user: User, namespace: str, context: Context) -> str:
     """
     home = (context.namespaces or {}).get(namespace)
     if home is not None:
-        named = home.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(home.metadata.labels, context)
-        if named:
-            return named
+        queue_name = home.metadata.annotations.get(names.POD_QUEUE_NAME) or _labelled(home.metadata.labels, context)
+        if queue_name:
+            return queue_name
     for entry in context.policy.placement:
         if matches(entry, user, namespace):
             return entry.queue
@@ -145,9 +145,11 @@ def _labelled(labels: Mapping[str, str], context: Context) -> str:
 def _queue_for(request: Request, user: User, context: Context) -> str:
     """Return the queue of an object that names none in its spec or annotations."""
     labels = at(request.object, "metadata", "labels")
-    given = {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
-    named = _labelled(given, context)
-    return named or assigned_queue(user, request.namespace, context)
+    text_labels = (
+        {key: value for key, value in labels.items() if isinstance(value, str)} if isinstance(labels, dict) else {}
+    )
+    queue_name = _labelled(text_labels, context)
+    return queue_name or assigned_queue(user, request.namespace, context)
 
 
 def with_queue(request: Request, user: User, context: Context, unset: str = "") -> Json | None:

@@ -30,16 +30,16 @@ def alternative_problems(job: BatchJob, check: Callable[[BatchJob], Iterable[Pro
         names.add(alternative.name)
         tasks = [task.name for task in alternative.tasks]
         for position, task in enumerate(alternative.tasks):
-            own = f"{path}.tasks[{position}]"
+            task_path = f"{path}.tasks[{position}]"
             if task.name in tasks[:position]:
-                yield duplicate(f"{own}.name", task.name)
+                yield duplicate(f"{task_path}.name", task.name)
             if task.name not in tasks_of_job:
                 complete = False
                 fix = f"tasks of the job are {quoted(sorted(tasks_of_job))}"
-                yield not_found(f"{own}.name", "task", task.name, fix)
+                yield not_found(f"{task_path}.name", "task", task.name, fix)
                 continue
             result = merged(tasks_of_job[task.name].template, task.template)
-            problems = list(template_problems(result, f"{own}.template"))
+            problems = list(template_problems(result, f"{task_path}.template"))
             complete = complete and not problems
             yield from problems
     if not complete:
@@ -69,13 +69,13 @@ def with_any_alternative(
 def merged_templates(manifest: Json | None) -> Iterator[tuple[str, Any]]:
     """Yield the path and the resulting template of each task that an alternative of a job, as JSON, changes."""
     tasks, alternatives = at(manifest, "spec", "tasks"), at(manifest, "spec", "alternatives")
-    own = {str(at(task, "name")): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
+    templates = {str(at(task, "name")): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
     for number, alternative in enumerate(alternatives if isinstance(alternatives, list) else ()):
         changes = at(alternative, "tasks")
         for position, task in enumerate(changes if isinstance(changes, list) else ()):
             path = f"spec.alternatives[{number}].tasks[{position}].template"
-            if (name := str(at(task, "name"))) in own:
-                yield path, merged(own[name], at(task, "template") or {})
+            if (name := str(at(task, "name"))) in templates:
+                yield path, merged(templates[name], at(task, "template") or {})
 
 
 def moved(problem: Problem, spec: BatchJobSpec, number: int) -> Problem:
@@ -83,7 +83,7 @@ def moved(problem: Problem, spec: BatchJobSpec, number: int) -> Problem:
     match, alternative = _IN_TASK.match(problem.path), spec.alternatives[number]
     names = [task.name for task in alternative.tasks]
     if match and int(match[1]) < len(spec.tasks) and (name := spec.tasks[int(match[1])].name) in names:
-        own = f"spec.alternatives[{number}].tasks[{names.index(name)}].template"
-        return replace(problem, path=f"{own}{problem.path[match.end() :]}")
-    own = "" if problem.path.startswith("spec.alternatives") else f'with alternative "{alternative.name}": '
-    return replace(problem, message=f"{own}{problem.message}")
+        prefix = f"spec.alternatives[{number}].tasks[{names.index(name)}].template"
+        return replace(problem, path=f"{prefix}{problem.path[match.end() :]}")
+    prefix = "" if problem.path.startswith("spec.alternatives") else f'with alternative "{alternative.name}": '
+    return replace(problem, message=f"{prefix}{problem.message}")

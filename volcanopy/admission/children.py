@@ -19,20 +19,20 @@ _KINDS = ("initContainers", "containers")
 
 def children_problems(job: BatchJob) -> Iterator[Problem]:
     """Yield why the PodGroup or the pods of a job would be rejected, or could not be read, whatever the cluster."""
-    own = job.metadata.annotations or {}
-    if problem := _size_problem("metadata.annotations", own, {}):
+    job_annotations = job.metadata.annotations or {}
+    if problem := _size_problem("metadata.annotations", job_annotations, {}):
         yield problem
         return
     for number, task in enumerate(job.spec.tasks):
         path, notes = f"spec.tasks[{number}].template", at(task.template, "metadata", "annotations")
         further = notes if isinstance(notes, dict) else {}
-        if further and (problem := _size_problem(f"{path}.metadata.annotations", own, further)):
+        if further and (problem := _size_problem(f"{path}.metadata.annotations", job_annotations, further)):
             yield problem
     yield from amount_problems(job.spec)
 
 
-def _size_problem(path: str, own: Mapping[str, Any], further: Mapping[str, Any]) -> Problem | None:
-    together = {key: value for key, value in {**own, **further}.items() if isinstance(value, str)}
+def _size_problem(path: str, job_annotations: Mapping[str, Any], further: Mapping[str, Any]) -> Problem | None:
+    together = {key: value for key, value in {**job_annotations, **further}.items() if isinstance(value, str)}
     size, most = (
         sum(len(f"{key}{value}".encode("utf-8", "surrogatepass")) for key, value in together.items()),
         MAX_ANNOTATIONS - ADDED_ANNOTATIONS,

@@ -71,9 +71,9 @@ def _running_problems(path: str, entered: list[Queue], user: User) -> Iterator[P
         for _, limit in LimitEntries(queue).of(user):
             limited |= _limited(limit.resources, limit.max_running_jobs)
         if limited:
-            listed, name = ", ".join(sorted(limited)), queue.metadata.name
+            names_text, name = ", ".join(sorted(limited)), queue.metadata.name
             detail = "create the PodGroup in this queue, or move it before it is admitted"
-            yield forbidden(path, f'PodGroup is admitted, and queue "{name}" limits {listed}: {detail}')
+            yield forbidden(path, f'PodGroup is admitted, and queue "{name}" limits {names_text}: {detail}')
 
 
 def _limited(resources: Quantities, max_running_jobs: int | None) -> set[str]:

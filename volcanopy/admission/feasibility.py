@@ -26,8 +26,8 @@ def maximal(nodes: Iterable[Mapping[str, int]]) -> tuple[Amounts, ...]:
     distinct = {tuple(sorted(node.items())) for node in nodes}
     for items in sorted(distinct, key=lambda node: (-sum(units for _, units in node), node)):
         amounts = dict(items)
-        if not any(_covers(other, amounts) for other in result):
-            result = [other for other in result if not _covers(amounts, other)]
+        if not any(_covers(larger_amounts, amounts) for larger_amounts in result):
+            result = [larger_amounts for larger_amounts in result if not _covers(amounts, larger_amounts)]
             result.append(amounts)
     return tuple(result)
 
@@ -75,18 +75,18 @@ def extreme_job_problems(spec: BatchJobSpec) -> Iterator[Problem]:
 
 def gang_request(spec: BatchJobSpec, requests: Sequence[Amounts]) -> Amounts:
     """Return the minimum resources of the smallest gang of a job, resource by resource."""
-    needed = [min(task.needed, task.replicas) for task in spec.tasks]
-    everywhere = sum(needed) <= spec.needed
-    fixed = needed if everywhere else [0] * len(needed)
+    minimums = [min(task.needed, task.replicas) for task in spec.tasks]
+    everywhere = sum(minimums) <= spec.needed
+    fixed = minimums if everywhere else [0] * len(minimums)
     optional = [task.replicas - count for task, count in zip(spec.tasks, fixed, strict=True)]
     result: Amounts = {}
     for name in set().union(*requests) if requests else ():
         units_of_requests = [request.get(name, 0) for request in requests]
         total = sum(units * count for units, count in zip(units_of_requests, fixed, strict=True))
-        left = max(spec.needed - sum(fixed), 0)
+        pods_to_add = max(spec.needed - sum(fixed), 0)
         for units, free in sorted(zip(units_of_requests, optional, strict=True)):
-            taken = min(left, free)
-            total, left = total + units * taken, left - taken
+            added_pods = min(pods_to_add, free)
+            total, pods_to_add = total + units * added_pods, pods_to_add - added_pods
         result[name] = total
     return result
 

@@ -76,15 +76,15 @@ def jobs_of_flow(request: Request, context: Context) -> Iterator[FutureJob]:
         flow = JobFlow.read(request.object or {}, unknown="forbid")
     except InvalidObjectError:
         return
-    left, jobs = MOST_TASKS, {id(job) for job in flow.spec.jobs}
+    task_budget, jobs = MOST_TASKS, {id(job) for job in flow.spec.jobs}
     for number, step in enumerate(flow.spec.flows):
         template = context.job_templates.get(step.template_name)
         if template is None or id(step) not in jobs:
             continue
         spec = job_spec(step, template)
         tasks = spec.get("tasks")
-        left -= len(tasks) if isinstance(tasks, list) else 0
-        if left < 0:
+        task_budget -= len(tasks) if isinstance(tasks, list) else 0
+        if task_budget < 0:
             return
         yield _job_of_step(request, flow, number, step, template, spec)
 
@@ -105,13 +105,13 @@ def _job_of_step(
 
 def missing_templates(request: Request, context: Context) -> Iterator[tuple[str, str]]:
     """Yield the path and name of each JobTemplate that a flow names and that does not exist."""
-    templates, seen = context.job_templates, set[str]()
+    templates, seen_templates = context.job_templates, set[str]()
     steps = at(request.object, "spec", "flows")
     for number, step in enumerate(steps if templates is not None and isinstance(steps, list) else ()):
         name = _template_name(step)
-        if name and name not in seen and templates is not None and name not in templates:
+        if name and name not in seen_templates and templates is not None and name not in templates:
             yield f"spec.flows[{number}].template", name
-        seen.add(name)
+        seen_templates.add(name)
 
 
 def named_templates(request: Request) -> frozenset[str]:

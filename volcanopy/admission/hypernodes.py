@@ -26,7 +26,7 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
     yield from name_problems(request, (context.hyper_nodes or {}).get(hyper_node.metadata.name))
     hyper_nodes = context.hyper_nodes
     tree = graphs.hyper_node_graph(hyper_nodes or {})
-    seen: set[str] = set()
+    seen_members: set[str] = set()
     for number, member in enumerate(hyper_node.spec.members):
         path = f"spec.members[{number}].selector"
         yield from _selector(member, path)
@@ -34,9 +34,9 @@ def validate_hyper_node(request: Request, context: Context) -> Iterator[Problem]
         if exact is None:
             continue
         key = f"{member.type}/{exact.name}"
-        if key in seen:
+        if key in seen_members:
             yield duplicate(f"{path}.exactMatch.name", exact.name)
-        seen.add(key)
+        seen_members.add(key)
         if member.type == "HyperNode":
             yield from _below(hyper_node, exact.name, f"{path}.exactMatch.name", hyper_nodes, tree)
     yield from _above(hyper_node, hyper_nodes or {}, tree)
@@ -81,8 +81,8 @@ def _labels(selector: LabelSelector, path: str) -> Iterator[Problem]:
 def _below(
     hyper_node: HyperNode, name: str, path: str, hyper_nodes: Mapping[str, KnownHyperNode] | None, tree: graphs.Graph
 ) -> Iterator[Problem]:
-    own, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
-    if name == own:
+    own_name, own_tier = hyper_node.metadata.name, hyper_node.spec.tier
+    if name == own_name:
         yield invalid(path, name, "must not be the HyperNode itself")
         return
     if hyper_nodes is None:
@@ -92,8 +92,8 @@ def _below(
         return
     if (tier := hyper_nodes[name].spec.tier) >= own_tier:
         yield invalid(path, name, f"tier of a member ({tier}) must be less than the tier of the HyperNode ({own_tier})")
-    if others := [parent for parent in graphs.parents(tree, name) if parent != own]:
-        detail = f"is a member of HyperNode {quoted(others)} already: must be a member of one HyperNode only"
+    if other_parents := [parent for parent in graphs.parents(tree, name) if parent != own_name]:
+        detail = f"is a member of HyperNode {quoted(other_parents)} already: must be a member of one HyperNode only"
         yield as_warning(invalid(path, name, detail))
 
 

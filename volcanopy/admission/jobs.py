@@ -72,16 +72,16 @@ def with_defaults(manifest: Json) -> Json:
     tasks = spec.get("tasks") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(tasks, list):
         return manifest
-    changed = [_with_minimum(task) if isinstance(task, dict) else task for task in tasks]
-    defaults: Json = {"tasks": changed, "queue": spec.get("queue") or names.DEFAULT_QUEUE}
-    minima = [task.get("minAvailable") for task in changed if isinstance(task, dict)]
+    new_tasks = [_with_minimum(task) if isinstance(task, dict) else task for task in tasks]
+    defaults: Json = {"tasks": new_tasks, "queue": spec.get("queue") or names.DEFAULT_QUEUE}
+    minima = [task.get("minAvailable") for task in new_tasks if isinstance(task, dict)]
     if not spec.get("minAvailable") and all(isinstance(minimum, int) for minimum in minima):
         defaults["minAvailable"] = sum(minima)
     if not spec.get("maxRetry"):
         defaults["maxRetry"] = _MAX_RETRY
     plugins = spec.get("plugins")
     if isinstance(plugins, dict):
-        implied: Json = {name: [] for name, others in _IMPLIED.items() if others & plugins.keys()}
+        implied: Json = {name: [] for name, plugin_names in _IMPLIED.items() if plugin_names & plugins.keys()}
         defaults["plugins"] = {**implied, **plugins}
     return manifest | {"spec": spec | defaults}
 
@@ -91,13 +91,13 @@ _MAX_RETRY = 3
 
 def _with_minimum(task: Json) -> Json:
     """Return a task with the number of pods that it needs, and the number of its restarts."""
-    made = {**task, "maxRetry": task.get("maxRetry") or _MAX_RETRY}
+    new_task = {**task, "maxRetry": task.get("maxRetry") or _MAX_RETRY}
     if task.get("minAvailable") is None:
         replicas = task.get("replicas", 0)
         partitions, size = at(task, "partitionPolicy", "minPartitions"), at(task, "partitionPolicy", "partitionSize")
         whole = isinstance(partitions, int) and isinstance(size, int) and partitions > 0
-        made["minAvailable"] = partitions * size if whole else replicas
-    return made
+        new_task["minAvailable"] = partitions * size if whole else replicas
+    return new_task
 
 
 def _named(task: Any, number: int) -> Any:
@@ -213,12 +213,12 @@ def _names(job: BatchJob) -> Iterator[Problem]:
     yield from reference_problems("spec.priorityClassName", job.spec.priority_class_name)
     for number, volume in enumerate(job.spec.volumes):
         yield from reference_problems(f"spec.volumes[{number}].volumeClaimName", volume.volume_claim_name)
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for number, task in enumerate(job.spec.tasks):
         path = f"spec.tasks[{number}].name"
-        if task.name in seen:
+        if task.name in seen_names:
             yield duplicate(path, task.name)
-        seen.add(task.name)
+        seen_names.add(task.name)
         longest = f"{job.metadata.name}-{task.name}-{max(task.replicas - 1, 0)}"
         if len(longest) > _MAX_POD_NAME:
             yield too_long(path, longest, _MAX_POD_NAME, "shorten the name of the job or task")

@@ -64,9 +64,9 @@ class LimitEntries:
 
     def of(self, user: User) -> Iterator[tuple[Subject, QueueLimit]]:
         """Yield the entries that apply to a user: one for the user and one for a group."""
-        own = self.user(user.name)
-        if own is not None:
-            yield Subject("user", user.name), own
+        user_limit = self.user(user.name)
+        if user_limit is not None:
+            yield Subject("user", user.name), user_limit
         groups = [group for group in user.groups if group in self._order]
         if groups:
             group = min(groups, key=self._order.__getitem__)
@@ -78,12 +78,12 @@ def queued_problems(path: str, entered: Iterable[Queue], user: User, context: Co
     if context.queues is None or context.queued_jobs is None:
         return
     for queue in entered:
-        own, entries = queue.metadata.name, LimitEntries(queue)
+        own_name, entries = queue.metadata.name, LimitEntries(queue)
         limits: list[tuple[Subject | None, int | None]] = [(None, queue.spec.max_queued_jobs)]
         limits += [(subject, entry.max_queued_jobs) for subject, entry in entries.of(user)]
         for subject, limit in limits:
-            if limit is not None and (number := _queued(own, entries, subject, context)) >= limit:
-                scope = f'{subject} in queue "{own}"' if subject else f'queue "{own}"'
+            if limit is not None and (number := _queued(own_name, entries, subject, context)) >= limit:
+                scope = f'{subject} in queue "{own_name}"' if subject else f'queue "{own_name}"'
                 yield forbidden(path, f"maxQueuedJobs of {scope} reached ({number}/{limit})")
 
 
@@ -95,7 +95,7 @@ def _queued(queue: str, entries: LimitEntries, subject: Subject | None, context:
             continue
         if name not in inside:
             inside[name] = any(ancestor.metadata.name == queue for ancestor in lineage(name, queues))
-        if inside[name] and (subject is None or any(other == subject for other, _ in entries.of(user))):
+        if inside[name] and (subject is None or any(entry_subject == subject for entry_subject, _ in entries.of(user))):
             total += count
     return total
 
@@ -135,7 +135,7 @@ def amount_problems(path: str, resources: Mapping[str, str | int | float]) -> It
 
 def limit_problems(spec: QueueSpec) -> Iterator[Problem]:
     """Yield the problems of the entries themselves."""
-    seen: dict[tuple[str, str], str] = {}
+    paths: dict[tuple[str, str], str] = {}
     for number, entry in enumerate(spec.limits):
         yield from amount_problems(f"spec.limits[{number}].resources", entry.resources or {})
         if not entry.users and not entry.groups:
@@ -147,19 +147,19 @@ def limit_problems(spec: QueueSpec) -> Iterator[Problem]:
                     yield Problem(path, "Required value")
                 elif name == EVERY_USER and kind == "groups":
                     yield invalid(path, name, f'not a group: use group "{_AUTHENTICATED}", or "*" in users')
-                elif (kind, name) in seen:
+                elif (kind, name) in paths:
                     yield duplicate(path, name)
-                elif kind == "groups" and (earlier := _covering(name, seen)):
-                    detail = f'has no effect: all members are in group "{earlier}" of {seen["groups", earlier]}'
+                elif kind == "groups" and (earlier := _covering(name, paths)):
+                    detail = f'has no effect: all members are in group "{earlier}" of {paths["groups", earlier]}'
                     yield as_warning(invalid(path, name, detail))
-                seen.setdefault((kind, name), path)
+                paths.setdefault((kind, name), path)
 
 
-def _covering(group: str, seen: Mapping[tuple[str, str], str]) -> str:
+def _covering(group: str, paths: Mapping[tuple[str, str], str]) -> str:
     """Return an earlier group that contains all members of this group, if there is one."""
-    if ("groups", _AUTHENTICATED) in seen:
+    if ("groups", _AUTHENTICATED) in paths:
         return _AUTHENTICATED
-    covered = group.startswith(f"{_SERVICE_ACCOUNTS}:") and ("groups", _SERVICE_ACCOUNTS) in seen
+    covered = group.startswith(f"{_SERVICE_ACCOUNTS}:") and ("groups", _SERVICE_ACCOUNTS) in paths
     return _SERVICE_ACCOUNTS if covered else ""
 
 
@@ -168,12 +168,12 @@ def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[P
     queues = dict(context.queues or {}) | {name: after}
     ancestors = lineage(name, queues)[1:]
     for field, attribute in (("maxRunningJobs", "max_running_jobs"), ("maxQueuedJobs", "max_queued_jobs")):
-        own = getattr(after.spec, attribute)
+        own_maximum = getattr(after.spec, attribute)
         for ancestor in ancestors:
             limit = getattr(ancestor.spec, attribute)
-            if own is not None and limit is not None and own > limit:
+            if own_maximum is not None and limit is not None and own_maximum > limit:
                 detail = f'exceeds {field} of queue "{ancestor.metadata.name}" ({limit}): the smaller limit applies'
-                yield as_warning(invalid(f"spec.{field}", own, detail))
+                yield as_warning(invalid(f"spec.{field}", own_maximum, detail))
                 break
     entries = [(ancestor.metadata.name, LimitEntries(ancestor)) for ancestor in ancestors] if after.spec.limits else []
     for number, entry in enumerate(after.spec.limits):
@@ -182,20 +182,20 @@ def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[P
 
 
 def _entry_warnings(
-    path: str, entry: KnownLimit, own: KnownQueue, ancestors: list[tuple[str, LimitEntries]]
+    path: str, entry: KnownLimit, own_queue: KnownQueue, ancestors: list[tuple[str, LimitEntries]]
 ) -> Iterator[Problem]:
     amounts = amounts_of(entry.resources)
-    yield from _exceeding(path, amounts, amounts_of(own.spec.capability), "the capability of the queue")
-    maximum = own.spec.max_running_jobs
+    yield from _exceeding(path, amounts, amounts_of(own_queue.spec.capability), "the capability of the queue")
+    maximum = own_queue.spec.max_running_jobs
     if entry.max_running_jobs is not None and maximum is not None and entry.max_running_jobs > maximum:
         detail = f"exceeds maxRunningJobs of the queue ({maximum}): the smaller limit applies"
         yield invalid(f"{path}.maxRunningJobs", entry.max_running_jobs, detail)
     for queue, entries in ancestors if amounts else ():
         subjects = [("user", name, entries.user(name)) for name in entry.users]
         subjects += [("group", name, entries.groups.get(name)) for name in entry.groups]
-        for kind, name, other in subjects:
+        for kind, name, other_limit in subjects:
             limit = f'the limit of {kind} "{name}" in queue "{queue}"'
-            yield from _exceeding(path, amounts, entries.amounts(other), limit)
+            yield from _exceeding(path, amounts, entries.amounts(other_limit), limit)
 
 
 def _exceeding(path: str, amounts: Mapping[str, int], limits: Mapping[str, int], limit: str) -> Iterator[Problem]:
@@ -205,9 +205,9 @@ def _exceeding(path: str, amounts: Mapping[str, int], limits: Mapping[str, int],
             yield invalid(f"{path}.resources[{resource}]", text(resource, units), detail)
 
 
-def same_limits(left: KnownQueue, right: KnownQueue) -> bool:
+def same_limits(before: KnownQueue, after: KnownQueue) -> bool:
     """Return whether two versions of a queue have the same limits and the same parent."""
-    return _limits(left) == _limits(right)
+    return _limits(before) == _limits(after)
 
 
 def _limits(queue: KnownQueue) -> tuple[object, ...]:

@@ -22,15 +22,15 @@ def is_checked(user: User, context: Context) -> bool:
 
     If the configuration names no controllers, users cannot be distinguished from them.
     """
-    named = bool(context.policy.controllers) and bool(user.name)
-    return named and not is_trusted(user, context) and not is_kubernetes(user)
+    names_controllers = bool(context.policy.controllers) and bool(user.name)
+    return names_controllers and not is_trusted(user, context) and not is_kubernetes(user)
 
 
 def has_job_label(request: Request, context: Context) -> bool:
     """Return whether a pod has the label of pods of jobs, which only trusted users set: such pods are not mutated."""
     labels = at(request.object, "metadata", "labels")
-    named = bool(context.policy.controllers) and bool(request.user.name)
-    return named and request.kind == "Pod" and isinstance(labels, dict) and names.JOB_NAME in labels
+    names_controllers = bool(context.policy.controllers) and bool(request.user.name)
+    return names_controllers and request.kind == "Pod" and isinstance(labels, dict) and names.JOB_NAME in labels
 
 
 def change_problems(request: Request, context: Context, queue: str, *path: str) -> Iterator[Problem]:

@@ -81,23 +81,23 @@ def _of_flow(request: Request, context: Context) -> Iterator[DryRun]:
 
 def _of_job(request: Request, spec: BatchJobSpec, prefix: str, context: Context) -> Iterator[DryRun]:
     assert context.make_pod is not None
-    given = ObjectMeta.model_validate(at(request.object, "metadata"))
-    metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=given.labels, annotations=given.annotations)
+    source = ObjectMeta.model_validate(at(request.object, "metadata"))
+    metadata = ObjectMeta(name=_NAME, namespace=request.namespace, labels=source.labels, annotations=source.annotations)
     tasks = [task.model_copy(update={"replicas": min(task.replicas, _MAX_REPLICAS)}) for task in spec.tasks]
     job = request.model(BatchJob)(metadata=metadata, spec=spec.model_copy(update={"tasks": tasks}))
-    left, templates, made = MAX_BYTES, list[Json](), job
+    budget, templates, job_of_pods = MAX_BYTES, list[Json](), job
     make_pod = context.make_pod(job)
     for path, result, task in _tasks(job, prefix):
-        if result is not made:
-            made, make_pod = result, context.make_pod(result)
+        if result is not job_of_pods:
+            job_of_pods, make_pod = result, context.make_pod(result)
         pod: Json | str = _TOO_LARGE
-        if left > 0 and _size(task.template) <= left:
+        if budget > 0 and _size(task.template) <= budget:
             pod = make_pod(task)
         elif task.template in templates:
             continue
         templates.append(task.template)
         if isinstance(pod, dict):
-            left -= _size(pod)
+            budget -= _size(pod)
             pod = with_api_names(_plain(pod, context), request.binding)
         if pod:
             yield DryRun(path, task.template, pod, immediate=request.kind == "BatchJob")
@@ -111,11 +111,11 @@ def _tasks(job: BatchJob, prefix: str) -> Iterator[tuple[str, BatchJob, TaskSpec
         return
     for number, alternative in enumerate(job.spec.alternatives):
         result = with_alternative(job, alternative.name)
-        changed = {task.name: position for position, task in enumerate(alternative.tasks)}
+        positions = {task.name: position for position, task in enumerate(alternative.tasks)}
         for place, task in enumerate(result.spec.tasks):
-            own = f"spec.alternatives[{number}].tasks[{changed[task.name]}]" if task.name in changed else ""
-            if own or not number:
-                yield f"{prefix}{own or f'spec.tasks[{place}]'}.template", result, task
+            task_path = f"spec.alternatives[{number}].tasks[{positions[task.name]}]" if task.name in positions else ""
+            if task_path or not number:
+                yield f"{prefix}{task_path or f'spec.tasks[{place}]'}.template", result, task
 
 
 def _size(value: Json) -> int:
@@ -124,12 +124,12 @@ def _size(value: Json) -> int:
 
 def _plain(pod: Json, context: Context) -> Json:
     """Return the pod without what differs from job to job, and without a missing PriorityClass, which is reported already."""
-    own, spec = pod["metadata"], dict(pod["spec"])
-    notes = {key: value for key, value in own["annotations"].items() if key not in _OWN_NOTES}
-    labels = {key: value for key, value in own["labels"].items() if key not in _OWN_LABELS}
+    source, spec = pod["metadata"], dict(pod["spec"])
+    notes = {key: value for key, value in source["annotations"].items() if key not in _OWN_NOTES}
+    labels = {key: value for key, value in source["labels"].items() if key not in _OWN_LABELS}
     metadata = {
         "name": _NAME,
-        "namespace": own["namespace"],
+        "namespace": source["namespace"],
         "labels": {**labels, names.DRY_RUN: "true"},
         "annotations": notes,
     }
@@ -231,5 +231,5 @@ def _position(item: Any, number: int, template: Sequence[Any]) -> int | None:
     name = at(item, "name")
     if name is None:
         return number if number < len(template) else None
-    positions = [position for position, other in enumerate(template) if at(other, "name") == name]
+    positions = [position for position, entry in enumerate(template) if at(entry, "name") == name]
     return number if number in positions else positions[0] if positions else None

@@ -86,9 +86,9 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
         return
     entry = QueueEntry("spec.queue", spec.queue, user, request.namespace, needs)
     if moved:
-        counted = recorded(request.old) or user
-        entry = replace(entry, origin=before, is_admitted=_is_admitted(request), counted_for=counted)
-        yield from moved_problems(context.moved_pods, counted, spec.queue, context)
+        counted_user = recorded(request.old) or user
+        entry = replace(entry, origin=before, is_admitted=_is_admitted(request), counted_for=counted_user)
+        yield from moved_problems(context.moved_pods, counted_user, spec.queue, context)
     yield from entry_problems(entry, context)
 
 
@@ -184,13 +184,13 @@ def _growth_problems(request: Request, queue: str, context: Context) -> Iterator
 
 def _topologies(spec: PodGroupSpec) -> Iterator[Problem]:
     yield from _topology(spec.network_topology, "spec.networkTopology")
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for number, policy in enumerate(spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{number}]"
         yield from _topology(policy.network_topology, f"{path}.networkTopology")
-        if policy.name and policy.name in seen:
+        if policy.name and policy.name in seen_names:
             yield duplicate(f"{path}.name", policy.name)
-        seen.add(policy.name)
+        seen_names.add(policy.name)
         for position, key in enumerate(policy.match_label_keys):
             if key in policy.match_label_keys[:position]:
                 yield duplicate(f"{path}.matchLabelKeys[{position}]", key)

@@ -189,11 +189,11 @@ def protection_problems(
 
     ``path`` is that of the object or template, with a dot at its end.
     """
-    used = dict(_uses(manifest))
-    if not used or may_protect(user, queue, context):
+    used_powers = dict(_uses(manifest))
+    if not used_powers or may_protect(user, queue, context):
         return
     before = dict(_uses(old))
-    for field, value in used.items():
+    for field, value in used_powers.items():
         if before.get(field) != value:
             detail = f'user "{user.name}" may not protect pods from eviction in queue "{queue}": remove it'
             yield forbidden(f"{path}{field}", detail)

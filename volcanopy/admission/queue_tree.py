@@ -128,9 +128,10 @@ class Tree:
         """Return the amounts that every version of a queue has."""
         claims = self._versions.get(name) or ()
         shared: Amounts = {}
-        for number, claim in enumerate(claims):
-            own = claim.of(field)
-            shared = dict(own) if number == 0 else {key: min(shared[key], own[key]) for key in shared & own.keys()}
+        for number, amounts in enumerate(claim.of(field) for claim in claims):
+            shared = (
+                {key: min(shared[key], amounts[key]) for key in shared & amounts.keys()} if number else dict(amounts)
+            )
         return shared
 
     def limit(self, name: str, resource: str) -> tuple[str, int] | None:
@@ -158,39 +159,40 @@ class Tree:
             excesses |= dict(self._limits(queue, name))
         return excesses
 
-    def _sums(self, parent: str, changed: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
+    def _sums(self, parent: str, target: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         children = self.children(parent)
         for field in SUMS:
-            own = self.minimum(parent, field)
+            minimum = self.minimum(parent, field)
             for resource in self._resources(children, field):
                 parts = {child: self.maximum(child, field, resource) for child in children}
-                if (excess := sum(parts.values()) - own.get(resource, 0)) > 0:
-                    value = text(resource, self.maximum(changed, field, resource))
-                    detail = _sum_message(parent, field, resource, parts, own.get(resource, 0))
+                if (excess := sum(parts.values()) - minimum.get(resource, 0)) > 0:
+                    value = text(resource, self.maximum(target, field, resource))
+                    detail = _sum_message(parent, field, resource, parts, minimum.get(resource, 0))
                     yield (parent, field, resource), (excess, invalid(f"{PATHS[field]}[{resource}]", value, detail))
 
-    def _limits(self, name: str, changed: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
+    def _limits(self, name: str, target: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         for resource in self._resources((name,), "capability"):
             limit = self.limit(name, resource)
-            own = self.maximum(name, "capability", resource)
-            if limit is not None and own > limit[1]:
-                problem = self._limit_problem(resource, (name, own), limit, changed)
-                yield (name, "capability", resource), (own - limit[1], problem)
+            maximum = self.maximum(name, "capability", resource)
+            if limit is not None and maximum > limit[1]:
+                problem = self._limit_problem(resource, (name, maximum), limit, target)
+                yield (name, "capability", resource), (maximum - limit[1], problem)
 
-    def _limit_problem(self, resource: str, queue: tuple[str, int], limit: tuple[str, int], changed: str) -> Problem:
+    def _limit_problem(self, resource: str, queue: tuple[str, int], limit: tuple[str, int], target: str) -> Problem:
         path = f"{PATHS['capability']}[{resource}]"
-        (name, own), (ancestor, most) = ((queue_name, text(resource, units)) for queue_name, units in (queue, limit))
-        if name == changed:
-            return invalid(path, own, f'must not be greater than the capability of ancestor "{ancestor}" ({most})')
-        if ancestor == changed:
-            return invalid(path, most, f'must not be less than the capability of descendant "{name}" ({own})')
-        detail = f'{resource} capability of descendant "{name}" ({own}) must not be greater than that of "{ancestor}" ({most})'
-        return invalid("spec.parent", self.parent(changed), detail)
+        (name, amount), (ancestor, most) = ((queue_name, text(resource, units)) for queue_name, units in (queue, limit))
+        if name == target:
+            return invalid(path, amount, f'must not be greater than the capability of ancestor "{ancestor}" ({most})')
+        if ancestor == target:
+            return invalid(path, most, f'must not be less than the capability of descendant "{name}" ({amount})')
+        limit_text = f'must not be greater than that of "{ancestor}" ({most})'
+        detail = f'{resource} capability of descendant "{name}" ({amount}) {limit_text}'
+        return invalid("spec.parent", self.parent(target), detail)
 
 
-def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], own: int) -> str:
-    shown = [f"{child} {text(resource, units)}" for child, units in parts.items() if units]
-    more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
-    listed, total = ", ".join(shown[:_MAX_SHOWN]) + more, text(resource, sum(parts.values()))
-    limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, own)})'
-    return f"sum of {field} of the child queues ({total}: {listed}) {limit}"
+def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], minimum: int) -> str:
+    child_texts = [f"{child} {text(resource, units)}" for child, units in parts.items() if units]
+    more = f" and {len(child_texts) - _MAX_SHOWN} more" if len(child_texts) > _MAX_SHOWN else ""
+    children, total = ", ".join(child_texts[:_MAX_SHOWN]) + more, text(resource, sum(parts.values()))
+    limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, minimum)})'
+    return f"sum of {field} of the child queues ({total}: {children}) {limit}"

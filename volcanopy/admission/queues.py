@@ -97,9 +97,9 @@ def changes_tree(request: Request) -> bool:
     return before is None or after is None or not same_claims(before, after)
 
 
-def same_claims(left: KnownQueue, right: KnownQueue) -> bool:
+def same_claims(before: KnownQueue, after: KnownQueue) -> bool:
     """Return whether two versions of a queue have the same parent and the same amounts."""
-    return _claims(left) == _claims(right)
+    return _claims(before) == _claims(after)
 
 
 def _claims(queue: KnownQueue) -> tuple[object, ...]:
@@ -308,21 +308,21 @@ def path_problems(request: Request, context: Context) -> Iterator[Problem]:
     path, weights = notes.get(names.HIERARCHY, ""), notes.get(names.HIERARCHY_WEIGHTS, "")
     if not path and not weights:
         return
-    steps, given = path.split("/") if path else [], weights.split("/") if weights else []
+    steps, numbers = path.split("/") if path else [], weights.split("/") if weights else []
     path_key, weights_key = (f"metadata.annotations[{key}]" for key in (names.HIERARCHY, names.HIERARCHY_WEIGHTS))
-    if len(steps) != len(given):
-        detail = f'must have one weight for each element of path "{path}" ({len(steps)}), has {len(given)}'
+    if len(steps) != len(numbers):
+        detail = f'must have one weight for each element of path "{path}" ({len(steps)}), has {len(numbers)}'
         yield invalid(weights_key, weights, detail)
-    for weight in given:
+    for weight in numbers:
         if not _is_positive(weight):
             yield invalid(weights_key, weight, "weights must be numbers greater than 0")
     if not all(steps):
         yield invalid(path_key, path, "must not have empty elements, as in root/a/b")
         return
-    for other in sorted(context.queues or {}):
-        existing = (context.queues or {})[other].metadata.annotations.get(names.HIERARCHY, "")
-        if other != request.name and path and existing.startswith(f"{path}/"):
-            yield invalid(path_key, path, f'must be a leaf of the hierarchy: queue "{other}" has path "{existing}"')
+    for queue in sorted(context.queues or {}):
+        existing = (context.queues or {})[queue].metadata.annotations.get(names.HIERARCHY, "")
+        if queue != request.name and path and existing.startswith(f"{path}/"):
+            yield invalid(path_key, path, f'must be a leaf of the hierarchy: queue "{queue}" has path "{existing}"')
             return
 
 

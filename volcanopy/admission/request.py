@@ -117,9 +117,9 @@ class Request:
         """Return a problem that names the labels and annotations of the object's API."""
         if not self.key_binding.aliases:
             return problem
-        kept = {key for part in _KEYED for key in _keys_of(self.written, part)}
+        known_keys = {key for part in _KEYED for key in _keys_of(self.written, part)}
         path, message = (
-            _OWN_KEY.sub(lambda match: match[0] if match[0] in kept else self.key_binding.key(match[0]), text)
+            _OWN_KEY.sub(lambda match: match[0] if match[0] in known_keys else self.key_binding.key(match[0]), text)
             for text in (problem.path, problem.message)
         )
         return replace(problem, path=path, message=message)
@@ -259,7 +259,7 @@ _UNLIMITED = frozenset({"annotations", "labels"})
 
 def size_problems(manifest: Json) -> Iterator[Problem]:
     """Yield the first size limit that the object exceeds, without its pod templates."""
-    left = MAX_VALUES
+    value_budget = MAX_VALUES
     level: list[tuple[str, Any]] = [("", manifest)]
     for _ in range(MAX_DEPTH):
         onward: list[tuple[str, Any]] = []
@@ -274,8 +274,8 @@ def size_problems(manifest: Json) -> Iterator[Problem]:
                 onward += [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
             elif isinstance(value, list):
                 onward += [(path, item) for item in value]
-            left -= len(value) if isinstance(value, (dict, list)) else 0
-            if left < 0:
+            value_budget -= len(value) if isinstance(value, (dict, list)) else 0
+            if value_budget < 0:
                 yield Problem("", f"Too many: must have at most {MAX_VALUES} values outside of pod templates")
                 return
         level = [(path, value) for path, value in onward if isinstance(value, (dict, list))]

@@ -77,8 +77,8 @@ def mutated(admission_review: Json, context: Context) -> tuple[Json, list[Json]]
     if request is None:
         return admission_review, []
     after, patch = _mutated(request, context)
-    changed = request.in_its_api(after.object) if after.object is not None and patch else request.written
-    return {**admission_review, "request": {**admission_review["request"], "object": changed}}, patch
+    changed_object = request.in_its_api(after.object) if after.object is not None and patch else request.written
+    return {**admission_review, "request": {**admission_review["request"], "object": changed_object}}, patch
 
 
 _NO_REQUEST = AdmissionResponse(
@@ -105,7 +105,9 @@ def _without_managers(manifest: Json | None) -> list[Json]:
     Server-side apply compares its fields with those of other managers.
     """
     managers = at(manifest, "metadata", "managedFields")
-    is_unused = isinstance(managers, list) and managers and all(at(each, "operation") == "Update" for each in managers)
+    is_unused = (
+        isinstance(managers, list) and managers and all(at(manager, "operation") == "Update" for manager in managers)
+    )
     return [{"op": "remove", "path": "/metadata/managedFields"}] if is_unused else []
 
 

@@ -222,13 +222,13 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
 
 def _repeated(steps: object) -> Iterator[tuple[str, str]]:
     """Yield the path and name of each job of a flow whose name another one before it has."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for number, step in enumerate(steps if isinstance(steps, list) else ()):
         name = at(step, "name")
         if isinstance(name, str):
-            if name in seen:
+            if name in seen_names:
                 yield f"spec.flows[{number}].name", name
-            seen.add(name)
+            seen_names.add(name)
 
 
 def flow_problems(manifest: Json) -> Iterator[Problem]:
