@@ -39,9 +39,9 @@ def test_the_steps_of_a_plan_have_at_most_so_many_writes_and_are_the_plan(effect
     assert steps == effects
 
 
-def admitted(replicas: int, **fields: Any) -> World:
-    """A job of so many pods whose PodGroup is admitted."""
-    world = World(job(task(replicas=replicas, **fields), minAvailable=1))
+def admitted(replicas: int, minimum: int = 0, **fields: Any) -> World:
+    """A job of so many pods, all of which it needs or so many, whose PodGroup is admitted."""
+    world = World(job(task(replicas=replicas, **fields), minAvailable=minimum or replicas))
     world.step()
     world.admit()
     return world
@@ -130,4 +130,5 @@ def test_a_plan_creates_at_most_so_many_pods_however_many_are_missing_and_the_ne
 
 
 def test_the_first_plan_of_a_job_of_a_hundred_thousand_pods_costs_as_much_as_that_of_a_small_one() -> None:
+    assert calls(admitted(100_000, 1)) < calls(admitted(300, 1)) + 1_000
     assert calls(admitted(100_000)) < 1.1 * calls(admitted(MOST_CREATED)) + 1_000

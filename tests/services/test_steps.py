@@ -86,7 +86,7 @@ async def test_a_used_up_quota_stops_the_creation_of_pods(cluster: Cluster) -> N
     await cluster.client.create(QUOTAS, cluster.namespace, quota)
     await cluster.all_of(QUOTAS, lambda quotas: bool(quotas[0].get("status", {}).get("hard")))
     async with controller(cluster):
-        await cluster.submit("large", task(replicas=1_000), minAvailable=1)
+        await cluster.submit("large", task(replicas=1_000), minAvailable=1_000)
         await admit(cluster, "large")
         await cluster.until(lambda: "exceeded quota" in cluster.message("large"))
         assert len(cluster.pods) == 3
@@ -96,7 +96,7 @@ async def test_a_used_up_quota_stops_the_creation_of_pods(cluster: Cluster) -> N
 async def test_a_job_of_one_pod_does_not_wait_for_the_pods_of_a_large_job(cluster: Cluster) -> None:
     cluster.plays = False
     async with controller(cluster):
-        await cluster.submit("large", task(replicas=3_000), minAvailable=1)
+        await cluster.submit("large", task(replicas=3_000), minAvailable=3_000)
         await admit(cluster, "large")
         await cluster.until(lambda: len(cluster.pods) > 100)
         await cluster.submit("small")

@@ -62,6 +62,11 @@ class JobPod:
         return self.pod.metadata.deletion_timestamp is not None and not self.removed
 
     @property
+    def waits(self) -> bool:
+        """Whether it has no node yet, and may get one."""
+        return self.phase == "Pending" and not self.pod.spec.node_name and not self.leaving
+
+    @property
     def ready(self) -> bool:
         """Whether another task may rely on it: it has succeeded, or runs with every container ready."""
         if self.phase == "Succeeded":
@@ -190,7 +195,10 @@ def disruption(pod: Pod) -> tuple[datetime, str] | None:
 
 
 def may_matter(before: Pod, after: Pod) -> bool:
-    """Whether a plan may depend on the change of a pod. It depends on no node and on no condition but that of an eviction."""
+    """Whether a plan may depend on the change of a pod.
+
+    It depends on no condition but that of an eviction, and on a node only together with the phase that follows from it.
+    """
     return (
         before.metadata != replace(after.metadata, resource_version=before.metadata.resource_version)
         or before.status != replace(after.status, conditions=before.status.conditions)

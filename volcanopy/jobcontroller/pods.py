@@ -23,6 +23,8 @@ _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 _FROM_JOB_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _LABEL_VALUE_LENGTH = 63
+MOST_WAITING = 256
+"""Pods of a task without a node beyond the minimum of its job: more than a scheduler places until their successors exist."""
 
 
 class PodMaker(Protocol):
@@ -62,8 +64,9 @@ def missing_pods(
 ) -> Iterator[CreatePod]:
     """The pods to create now: those of tasks that may start which nothing stands for, by policy not even a terminating pod.
 
-    ``members`` are the pods of the job, of which those that have not ended count for the parallelism of their task; ``taken``
-    are the names of all its pods.
+    Pods beyond the minimum of the job are created as those before them get nodes: a job that requests more than the cluster has
+    does not fill the API server with pods that wait. ``members`` are the pods of the job, of which those that have not ended
+    count for the parallelism of their task; ``taken`` are the names of all its pods.
     """
     replaces = job.spec.replaces_terminating
     present: dict[str, list[JobPod]] = {}
@@ -76,9 +79,9 @@ def missing_pods(
         absent = (index for index in range(task.replicas) if index not in indexes)
         if not replaces:  # a pod that is not read as a member may have the name
             absent = (index for index in absent if pod_name(job, task, index) not in taken)
-        room = task.replicas
+        room = job.spec.needed + MOST_WAITING - sum(member.waits for member in mine)
         if task.parallelism is not None:
-            room = task.parallelism - sum(not member.ended for member in mine)
+            room = min(room, task.parallelism - sum(not member.ended for member in mine))
         make = maker(job, status, task, plugins)
         for index in islice(absent, max(room, 0)):
             number = next(number for number in count() if pod_name(job, task, index, number) not in taken)

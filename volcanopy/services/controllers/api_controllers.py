@@ -80,14 +80,14 @@ class ApiControllers:
 def slimming_of_jobs() -> Callable[[Pod], Pod]:
     """Return the function that removes from pods of jobs what no plan for a job depends on; equal parts become one object.
 
-    That is the specification but for the node of a terminating pod, and conditions of which there are several in each running
-    pod: only that of an eviction matters.
+    That is the specification but for the node, and conditions of which there are several in each running pod: only that of an
+    eviction matters.
     """
     shared = SharedParts()
 
     def slim(pod: Pod) -> Pod:
         conditions = tuple([condition for condition in pod.status.conditions if condition.type == DISRUPTION_TARGET])
-        spec = PodSpec(node_name=pod.spec.node_name) if pod.metadata.deletion_timestamp is not None else _NO_SPEC
+        spec = PodSpec(node_name=pod.spec.node_name) if pod.spec.node_name else _NO_SPEC
         return shared.pod(replace(pod, spec=spec, status=replace(pod.status, conditions=conditions)))
 
     return slim
