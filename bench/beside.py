@@ -3,12 +3,14 @@
 The other user submits a job of 100,000 pods and ten of 1.3 MB each. Until the time is over, one job of one pod after the other is
 submitted in another namespace, and the seconds until its pod runs are measured; before, the same without the other jobs. ``embedded``
 is ``volcanopy local up``. ``real`` is a kube-apiserver with etcd, which ``python -m hack.controlplane`` builds, one process of each
-service, and simulated nodes here. ``--kubeconfig`` uses a cluster that runs already. Memory is the resident set of each process.
+service, and simulated nodes here. ``--kubeconfig`` uses a cluster that runs already. The seconds between
+two stages of these jobs show what they wait for. Memory is the resident set of each process.
 """
 
 import argparse
 import asyncio
 import contextlib
+import itertools
 import statistics
 import tempfile
 import time
@@ -23,6 +25,7 @@ from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated import nodes
@@ -74,38 +77,66 @@ async def _real(stand: Stand) -> AsyncIterator[None]:
                 stand.stop()  # while the API server answers
 
 
-async def seconds_until_running(client: Client, name: str) -> float:
-    """Submit a job of one pod; return the seconds until its pod runs."""
-    began = time.monotonic()
-    await client.create(raw_kinds.JOBS, "small", job(name, 1))
-    while True:
-        with contextlib.suppress(NotFound):
-            pod = await client.get(raw_kinds.PODS, "small", f"{name}-worker-0")
-            if pod["status"].get("phase") in {"Running", "Succeeded"}:
-                return time.monotonic() - began
+STAGES = ("accepted", "PodGroup", "admitted", "pod", "bound", "running")
+"""What happens to a job of one pod, in this order."""
+
+
+async def seconds_until(client: Client, name: str) -> dict[str, float]:
+    """Submit a job of one pod; return the seconds until each stage, as seen by reading its objects again and again."""
+    began, seconds = time.monotonic(), dict[str, float]()
+    body = await client.create(raw_kinds.JOBS, "small", job(name, 1))
+    group_name, pod_name = f"{name}-{body['metadata']['uid']}", f"{name}-worker-0"
+    group: dict[str, Any] = {}
+    pod: dict[str, Any] = {}
+    while "running" not in seconds:
+        if "admitted" not in seconds:
+            group = await _read(client, raw_kinds.POD_GROUPS, group_name)
+        if group:
+            pod = await _read(client, raw_kinds.PODS, pod_name)
+        is_admitted = group.get("status", {}).get("phase") in {"Inqueue", "Running", "Completed"}
+        is_running = pod.get("status", {}).get("phase") in {"Running", "Succeeded"}
+        bound = pod.get("spec", {}).get("nodeName")
+        for stage, is_reached in zip(STAGES, (True, group, is_admitted, pod, bound, is_running), strict=True):
+            if is_reached:
+                seconds.setdefault(stage, time.monotonic() - began)
         await asyncio.sleep(POLL)
+    return seconds
+
+
+async def _read(client: Client, kind: Kind[dict[str, Any]], name: str) -> dict[str, Any]:
+    with contextlib.suppress(NotFound):
+        return await client.get(kind, "small", name)
+    return {}
 
 
 async def _measured(stand: Stand, pods: int, seconds: float) -> dict[str, float]:
     async with Client(load_connection(stand.kubeconfig, None)) as client:
         for namespace in ("small", "large"):
             await client.create(raw_kinds.NAMESPACES, None, {"metadata": {"name": namespace}})
-        await seconds_until_running(client, "first")
-        alone = [await seconds_until_running(client, f"alone-{number}") for number in range(ALONE)]
+        await seconds_until(client, "first")
+        alone = [await seconds_until(client, f"alone-{number}") for number in range(ALONE)]
         end = time.monotonic() + seconds
         await client.create(raw_kinds.JOBS, "large", job("many-pods", pods), deadline=CREATE_TIMEOUT)
         for number in range(LARGE):
             await client.create(raw_kinds.JOBS, "large", job(f"many-bytes-{number}", 1, BYTES), deadline=CREATE_TIMEOUT)
-        beside: list[float] = []
+        beside: list[dict[str, float]] = []
         while not beside or time.monotonic() < end:
-            beside.append(await seconds_until_running(client, f"beside-{len(beside)}"))
+            beside.append(await seconds_until(client, f"beside-{len(beside)}"))
             await asyncio.sleep(PAUSE)
         created = (await client.get(raw_kinds.JOBS, "large", "many-pods"))["status"]
+    alone_runs, beside_runs = ([seconds["running"] for seconds in jobs] for jobs in (alone, beside))
+    steps = {
+        f"beside, {stage}: median seconds since {previous}": statistics.median(
+            seconds[stage] - seconds.get(previous, 0.0) for seconds in beside
+        )
+        for previous, stage in itertools.pairwise(("submitted", *STAGES))
+    }
     return {
-        "alone, median seconds": statistics.median(alone),
-        "beside, median seconds": statistics.median(beside),
-        "beside, most seconds": max(beside),
-        "most seconds more than alone": max(beside) - statistics.median(alone),
+        "alone, median seconds": statistics.median(alone_runs),
+        "beside, median seconds": statistics.median(beside_runs),
+        "beside, most seconds": max(beside_runs),
+        "most seconds more than alone": max(beside_runs) - statistics.median(alone_runs),
+        **steps,
         "jobs of one pod": len(beside),
         "pods that exist": sum(created.get(count, 0) for count in ("pending", "running", "succeeded", "failed")),
         **{f"{name}: MiB": cost(process.pid).highest for name, process in stand.processes.items()},
