@@ -54,6 +54,7 @@ class Layout:
         self._copies = Copies()
         self._assigned: tuple[int, tuple[AssignedPods | None, ...]] | None = None
         self._on_nodes: tuple[NodeTable, TaskTable] | None = None
+        self._excess: tuple[Allocatable, Ints, Ints] | None = None
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
@@ -112,8 +113,23 @@ class Layout:
             used=Columns(state.axis, copies["used"]),
             releasing=Columns(state.axis, copies["releasing"]),
             nonzero=copies["nonzero"],
+            excess=self._excess_of(allocatable, copies["used"], changes.places),
             assigned_pods=self._assigned[1],
         )
+
+    def _excess_of(self, allocatable: Allocatable, used: Ints, changed: Rows | None) -> Ints:
+        """(R,): what pods use beyond the allocatable amounts of their nodes; computed where nodes ``changed``, None for any."""
+        known = self._excess
+        if changed is None or known is None or known[0] is not allocatable:
+            excess = np.maximum(used - allocatable.values, 0)
+            known = self._excess = allocatable, excess, excess.sum(axis=1)
+            return known[2]
+        _, excess, total = known
+        now = np.maximum(used[:, changed] - allocatable.values[:, changed], 0)
+        total = total + (now - excess[:, changed]).sum(axis=1)
+        excess[:, changed] = now
+        self._excess = allocatable, excess, total
+        return total
 
     def images_or_measures_changed(self) -> None:
         """Mark the images or measures of a node as changed; caches of its other traits stay valid."""

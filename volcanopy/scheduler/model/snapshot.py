@@ -48,6 +48,8 @@ class NodeTable:
     releasing: Columns
     nonzero: Ints
     """(2, N): cpu and memory in use, counting 100m and 200Mi for containers that request none."""
+    excess: Ints
+    """(R,): what pods use beyond the allocatable amounts of their nodes, in sum."""
     assigned_pods: tuple[AssignedPods | None, ...] = ()
     """(N,): the pods on each node that hold particular cards or cpus of it; None where there never were any."""
 
@@ -329,8 +331,7 @@ class Snapshot:
     @cached_property
     def total(self) -> Ints:
         """(R,): what all nodes together can hand out, and what pods use on a node beyond that, which others need not free."""
-        beyond: Ints = np.maximum(self.nodes.used.values - self.nodes.allocatable.values, 0).sum(axis=1)
-        return self.nodes.allocatable.sums + beyond
+        return self.nodes.allocatable.sums + self.nodes.excess
 
     @cached_property
     def blocked(self) -> Mask:
