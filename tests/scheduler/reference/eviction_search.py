@@ -13,14 +13,12 @@ from volcanopy.scheduler.actions.evict.domain_search import DomainSearch
 from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, ShapeState
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import Mask, Rows
 
 
 def use(patch: pytest.MonkeyPatch) -> None:
     """Let all searches try everything: each node with candidates, each node for each task, each victim, each job."""
     patch.setattr(victim_search, "node_candidates", _every_node)
     patch.setattr(victim_search, "least_cost", lambda *_: _LEAST)
-    patch.setattr(victim_search, "suffices_with", _always)
     patch.setattr(ShapeState, "is_still_full", lambda *_: False)
     patch.setattr(CounterEvictions, "returning_job", _returning_job)
     patch.setattr(DomainSearch, "_is_rejected", lambda *_: False)
@@ -36,10 +34,6 @@ def _every_node(*asked: Any) -> NodeCandidates:
     candidates.heap = [(_LEAST, node) for node in candidates.by_node]
     heapq.heapify(candidates.heap)
     return candidates
-
-
-def _always(_: object, __: Rows, ___: Rows, ____: Mask, restored: Sequence[Sequence[int]]) -> Mask:
-    return np.ones(len(restored), dtype=np.bool_)
 
 
 def _returning_job(

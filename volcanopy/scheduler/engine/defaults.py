@@ -71,8 +71,6 @@ RETURNED_SETS = 8
 """The most sets that are returned."""
 COMPARED_CANDIDATES = 64
 """The most candidates and nodes of which all sets of victims for a gang are compared."""
-REFILLED_TASKS = 64
-"""For gangs up to this size, restoring a bundle is also tried with all members placed anew."""
 CONSOLIDATED_SHAPES = 4
 """The number of shapes of a gang, the largest ones, for whose pods nodes are ranked."""
 CONSOLIDATED_GANGS = 16

@@ -186,7 +186,7 @@ class DomainSearch:
         for position, domain in enumerate(domains):
             self._statement.rollback(mark)
             search = self._search_in(domain)
-            is_applied = self._fill(search, domain) and search.finish()
+            is_applied = self._fill(search, domain) and search.is_allowed()
             cost = (*search.cost, float(self._table.tiers[domain]), float(position)) if is_applied else ()
             if is_applied and (best is None or cost < best.cost):
                 best = Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
@@ -214,7 +214,7 @@ class DomainSearch:
         placed = self._rows[: self._needed_count] if best is None else [row for row, _ in best.placed]
         for only in self._search_in(domain).cheaper_sets(placed, None if best is None else best.cost):
             search = self._search_in(domain, only=only)
-            if self._fill(search, domain) and search.finish() and len(search.placed) >= len(placed):
+            if self._fill(search, domain) and search.is_allowed() and len(search.placed) >= len(placed):
                 cost = (*search.cost, float(self._table.tiers[domain]), 0.0)
                 if best is None or cost < best.cost:
                     return Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))

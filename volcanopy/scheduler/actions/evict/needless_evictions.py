@@ -1,6 +1,6 @@
-"""Evictions of a session that later ones make needless: a gang that is evicted whole frees more than its preemptor needs.
+"""Needless evictions of a session: victims are chosen task by task, and a gang that is evicted whole frees more than that.
 
-1. Take the victims of all searches but the last one: single tasks, or those of a gang that was broken together.
+1. Take the victims of all searches: single tasks, or those of a gang that was broken together.
 2. Compare amounts: they must fit on their nodes beside the tasks that were placed there.
 3. Restore them, those that lose the most work first, if their gang has its minimum then and every rule still allows each
    placed task on its node.
@@ -24,8 +24,6 @@ class CommittedEvictions:
 
     units: list[tuple[int, ...]] = field(default_factory=list)
     """The victims, those together that are restored together."""
-    before_last: int = 0
-    """How many of these are of searches before the last one."""
     preemptors: list[int] = field(default_factory=list)
 
     def add(self, session: Session, preemptor: JobView, statement: Statement) -> None:
@@ -33,9 +31,10 @@ class CommittedEvictions:
         of_job: dict[int, list[int]] = {}
         for row, _ in statement.evicted:
             of_job.setdefault(int(session.snapshot.tasks.job[row]), []).append(row)
-        self.before_last = len(self.units)
         for job, rows in of_job.items():
-            is_whole = session.gangs.is_ready(JobView(session.ledger, job))
+            is_whole = (
+                session.gangs.is_ready(JobView(session.ledger, job)) and not session.snapshot.jobs.structured[job]
+            )
             self.units += [(row,) for row in rows] if is_whole else [tuple(rows)]
         if preemptor.row not in self.preemptors:
             self.preemptors.append(preemptor.row)
@@ -43,14 +42,13 @@ class CommittedEvictions:
     def remove(self, rows: Collection[int]) -> None:
         """Leave out victims that are pending again: a later action has nothing to restore of them."""
         units = [tuple(row for row in unit if row not in rows) for unit in self.units]
-        self.before_last = sum(map(bool, units[: self.before_last]))
         self.units = [unit for unit in units if unit]
 
 
 def restore_needless(session: Session) -> None:
-    """Restore the victims of earlier searches that no placed task needs."""
+    """Restore the victims that no placed task needs."""
     committed, ledger = session.state(CommittedEvictions), session.ledger
-    units = committed.units[: committed.before_last]
+    units = committed.units
     rows = np.array([row for unit in units for row in unit], dtype=np.intp)
     requests = session.snapshot.requests(rows)
     fits_alone = (ledger.future[:, ledger.node[rows]] >= requests).all(axis=0)
@@ -59,7 +57,6 @@ def restore_needless(session: Session) -> None:
     for unit in sorted(units, key=lambda unit: int(costs.lost_work[list(unit)].sum()), reverse=True):
         if perhaps.issuperset(unit) and _fits(session, unit) and _restored(session, unit, committed.preemptors):
             committed.units.remove(unit)
-            committed.before_last -= 1
 
 
 def _fits(session: Session, unit: Sequence[int]) -> bool:

@@ -5,7 +5,8 @@
 3. On the cheapest node evict bundles, the cheapest first, until every rule allows the task there; then restore each that is
    not needed, and try the sets of victims that cost less (:mod:`.cheaper_sets`). Take the node with the cheapest victims.
 4. Reject an eviction that a victim's gang could undo by evicting in its turn: both would evict each other for ever.
-5. When all tasks of the job are placed, restore each bundle that the whole placement does not need (:meth:`finish`).
+5. When all tasks of the job are placed, check the rules for all of them together (:meth:`is_allowed`). Victims that the whole
+   placement does not need are restored at the end of the action (:mod:`.needless_evictions`).
 
 Amounts are compared before anything is tried in the ledger.
 """
@@ -27,14 +28,12 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
     Victims,
     least_cost,
     node_candidates,
-    suffices_with,
 )
 from volcanopy.scheduler.actions.evict.rules import always
-from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 
 
 class VictimSearch:
@@ -178,16 +177,8 @@ class VictimSearch:
             evictable |= self._allowed(task, block)
         return sorted(rows, key=lambda row: row not in evictable)
 
-    def finish(self) -> bool:
-        """Restore the bundles that are not needed; return False if a victim could preempt back.
-
-        Also return False if a rule by which there are victims does not allow that for all placed tasks together.
-        """
-        bundles = sorted(self._evicted_bundles(), key=lambda bundle: bundle.cost, reverse=True)
-        could = self._could_be_restored(bundles)
-        for at, bundle in enumerate(bundles):
-            if could[at] and not self._is_part_of_broken_gang(bundle) and self._restore_if_possible(bundle):
-                could[at + 1 :] = self._could_be_restored(bundles[at + 1 :])
+    def is_allowed(self) -> bool:
+        """Return whether no victim could preempt back, and each rule by which there are victims allows all placed tasks."""
         placed = [TaskView(self._session.ledger, row) for row, _ in self.placed]
         job = self._counter.returning_job(self._statement, placed, self.victims)
         self._trace.is_preempted_back |= job is not None
@@ -404,38 +395,3 @@ class VictimSearch:
     def _is_part_of_broken_gang(self, bundle: Bundle) -> bool:
         """Return whether the rest of the bundle's gang is evicted as well, so that the bundle alone must not run."""
         return not bundle.breaks and any(each.breaks and each.job == bundle.job for each in self._evicted_bundles())
-
-    def _restore_if_possible(self, bundle: Bundle) -> bool:
-        """Restore a bundle of victims if every placed task still finds a node with it there; return whether they do."""
-        session = self._session
-        nodes = set(session.ledger.node[list(bundle.rows)].tolist())
-        placed = [(TaskView(session.ledger, row), node) for row, node in self.placed]
-        coupled = any(session.hooks.couples_nodes(task) for task, _ in placed)
-        moved = [(task, node) for task, node in placed if coupled or node in nodes] or placed
-        for again in (moved, placed) if len(moved) < len(placed) <= defaults.REFILLED_TASKS else (moved,):
-            if self._restore_with(bundle, again):
-                return True
-        return False
-
-    def _restore_with(self, bundle: Bundle, moved: Sequence[tuple[TaskView, int]]) -> bool:
-        """Restore a bundle if these placed tasks keep their nodes or get others with it there; return whether they do."""
-        session, statement = self._session, self._statement
-        mark, before = statement.checkpoint(), list(self.placed)
-        statement.withdraw_all(np.array([task.row for task, _ in moved], dtype=np.intp))
-        rows = {task.row for task, _ in moved}
-        self.placed = [(row, node) for row, node in self.placed if row not in rows]
-        self._restore(bundle)
-        for task, node in moved:
-            if ShapeState.of(session, task).has_amounts(session.ledger, node) and self._is_allowed(task, node):
-                self._pipeline(task, node)
-            elif not self._place_without_evictions(task, ShapeState.of(session, task)):
-                statement.rollback(mark)
-                self.placed = before
-                return False
-        return True
-
-    def _could_be_restored(self, bundles: Sequence[Bundle]) -> Mask:
-        """(B,): whether the free amounts suffice for all placed tasks with each bundle alone restored, on any nodes."""
-        rows, nodes = (np.array(column, dtype=np.intp) for column in zip(*self.placed, strict=True))
-        restored = [[row for row in bundle.rows if self._bundle_of.get(row) is bundle] for bundle in bundles]
-        return suffices_with(self._session, rows, nodes, self._domains.nodes(self._domain), restored)
