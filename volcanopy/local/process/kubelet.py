@@ -87,7 +87,7 @@ class ProcessKubelet:
             self._accounts = AccountTokens(client, settings.folder / "accounts", address)
             self._api_service = ApiService(address)
         self.nodes = Heartbeats(
-            client, is_own=is_process_node, arrived=self._arrived, gone=self._left, describe=description
+            client, is_own=is_process_node, arrived=self._arrived, departed=self._left, describe=description
         )
         self._client, self._settings = client, settings
         self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=")

@@ -32,7 +32,7 @@ _AT_ONCE = 16
 class Heartbeats:
     """The nodes of the cluster, and heartbeats of those for which ``is_own`` is true.
 
-    ``arrived`` and ``gone`` are called with the name of a node that is served from now on, or was deleted; ``describe``
+    ``arrived`` and ``departed`` are called with the name of a node that is served from now on, or was deleted; ``describe``
     returns the status that a node has from its start.
     """
 
@@ -42,7 +42,7 @@ class Heartbeats:
         *,
         is_own: Callable[[core.Node], bool],
         arrived: Callable[[str], None],
-        gone: Callable[[str], None],
+        departed: Callable[[str], None],
         describe: Callable[[core.Node, str, float], Json] = nodes.description,
         clock: Callable[[], float] = machine.epoch,
     ) -> None:
@@ -50,7 +50,7 @@ class Heartbeats:
         self.failed: set[str] = set()
         self.reflector = Reflector(client, NODES)
         self._client, self._is_own, self._describe, self._clock = client, is_own, describe, clock
-        self._arrived, self._left = arrived, gone
+        self._arrived, self._left = arrived, departed
         self._workers = TimedWorkers("node", self._heartbeat, 8, clock)
         self._reported: dict[str, float] = {}
         self._numbers: dict[str, int] = {}

@@ -92,7 +92,7 @@ class Kubelet:
         writers: int = 32,
         clock: Callable[[], float] = machine.epoch,
     ) -> None:
-        self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, gone=self._left, clock=clock)
+        self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, departed=self._left, clock=clock)
         self.written = 0
         """Status writes so far."""
         self._client, self._usual, self._adopt_all, self._clock = client, stages or Stages(), adopt_all, clock
