@@ -124,6 +124,34 @@ async def test_a_new_job_is_a_form(gangs: Run, kubeconfig: Path) -> None:
         assert "never" in await row.inner_text()
 
 
+WRONG_INPUTS = [
+    ("Count", "-1", "Count: "),
+    ("Count", "1.5", "Count: "),
+    ("Remove", "no-such-node", 'remove: node "no-such-node" not found'),
+    ("Pods that start together", "-2", "Pods that start together: "),
+    ("CPUs of each", "lots", "lots"),
+    ("Memory of each", "4GB", "4GB"),
+    ("GPUs of each", "-1", "GPUs of each: "),
+    ("Weight", "0", "Weight: "),
+    ("Capability", "cpu", "capability: cpu is not RESOURCE=AMOUNT"),
+    ("Capability", "cpu=lots", "choose the queue to change"),
+]
+
+
+async def test_a_wrong_input_of_the_form_is_named_and_nothing_else_is_answered(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        for label, text, message in WRONG_INPUTS:
+            await tab.goto("about:blank")
+            await tab.goto(f"{url}#/whatif")
+            await tab.locator("main [data-ready]").wait_for()
+            if label.endswith("of each"):
+                await tab.get_by_label("Pods that start together").fill("1")
+            await tab.get_by_label(label, exact=True).fill(text)
+            await tab.get_by_role("button", name="Ask the scheduler").click()
+            await tab.locator("main .error").first.wait_for()
+            assert message in await tab.locator("main .error").first.inner_text(), (label, text)
+
+
 async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/jobs/test-browser/waits")

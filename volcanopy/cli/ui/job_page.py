@@ -50,8 +50,10 @@ async def job_document(client: Client, namespace: str, name: str, seconds: float
         _history(client, namespace, body),
     )
     events = await events_of(client, job.metadata, *([facts.group.metadata] if facts.group is not None else []))
+    report = job_report(facts)
     return {
-        "report": job_report(facts).document(),
+        "report": report.document(),
+        "expectedStart": report.expected_start,
         "api": view.api,
         "kind": f"{kind.kind} of {kind.api_version}",
         "phase": job_status.shown_phase(job),

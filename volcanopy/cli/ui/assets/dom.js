@@ -74,7 +74,7 @@ export function table(columns, rows, { empty = "none" } = {}) {
   const labels = all.map(({ title, kind }) => (kind === "name" ? null : title || null));
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, all.map(({ title, head = title, kind, sort }) => h("th", { scope: "col", class: kind, "aria-sort": sort }, head)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { class: all[place].kind, "data-label": labels[place] }, cell)))))));
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { class: cell === "-" ? `${all[place].kind ?? ""} none` : all[place].kind, "data-label": labels[place] }, cell)))))));
 }
 
 export function card(title, ...content) {

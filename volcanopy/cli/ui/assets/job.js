@@ -5,6 +5,12 @@ import { phaseChip } from "./jobs.js";
 
 const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not required": "·" };
 
+// An estimated start as on the command line, how far away it is and the time, with the time of the browser.
+function estimate(text, expected) {
+  const distance = expected === text ? "" : `${expected.replace(/, \d{4}-.*/, "")}, `;
+  return distance + text.replace(/\d\S+Z/, (time) => clock(Date.parse(time) / 1000, 86400));
+}
+
 export function job(namespace, name) {
   const path = `/api/jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
   const api = new URLSearchParams(location.hash.split("?")[1] ?? "").get("api") ?? "";
@@ -28,7 +34,7 @@ export function job(namespace, name) {
     fill(first,
       h("div", { class: "grid" },
         card("State", h("p", {}, phaseChip(data.phase), ` in queue ${data.queue}`, data.api === "volcanopy" ? null : `, ${data.kind}`), h("p", {}, report.summary),
-          report.estimatedStart ? h("p", {}, `Estimated start: ${report.estimatedStart.replace(/\d\S+Z/, (time) => clock(Date.parse(time) / 1000, 86400))}`) : null,
+          report.estimatedStart ? h("p", {}, `Estimated start: ${estimate(report.estimatedStart, data.expectedStart)}`) : null,
           report.blockedBy?.length ? h("p", {}, "Blocked by: ", report.blockedBy.map((each, place) => [place ? ", " : "", blocking(each)])) : null,
           (report.notes ?? []).map((note) => h("p", { class: "dim" }, note)), times(data.times)),
         report.gates?.length ? card("Gates", gates(report)) : null,

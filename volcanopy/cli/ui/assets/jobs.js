@@ -59,7 +59,7 @@ export function jobTable(data, titles, column = (title) => ({ title, kind: KINDS
     const text = data.rows[row][places[number]];
     if (title === "NAME") return [jobLink(data.keys[row], text, data.apis[row]), kind(data.apis[row])];
     if (title === "PHASE") return phaseChip(text);
-    if (title === "ESTIMATED START") return h("span", { title: text }, text.replace(/^unknown: .*|, \d{4}-.*/, (rest) => (rest.startsWith(",") ? "" : "unknown"))); // the job's page has all
+    if (title === "ESTIMATED START") return text && h("span", { title: text }, text.replace(/^unknown: .*|, \d{4}-.*/, (rest) => (rest.startsWith(",") ? "" : "unknown"))); // the job's page has all
     if (title !== "PROGRESS") return text;
     const [succeeded, running, failed, total] = data.progress[row];
     const parts = [[(succeeded + running + failed) / total, "failed"], [(succeeded + running) / total, "share"], [succeeded / total, "own"]];

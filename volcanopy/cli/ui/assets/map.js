@@ -32,6 +32,9 @@ function ownerOf(data, job, by) {
   return (by === "queue" && data.queues[job]) || data.jobs[job];
 }
 
+// The order of nodes by name: node-2 before node-10.
+export const byName = (first, second) => first[0].localeCompare(second[0], undefined, { numeric: true });
+
 // Draws `data` (nodes, jobs, resources). A what-if answer is drawn with `changes`: `planned` and `evicted` map node names to
 // the pods that it places there and evicts from there.
 export function clusterMap(data, resource, { planned = {}, evicted = {}, by = "job" } = {}, onNode = () => {}) {

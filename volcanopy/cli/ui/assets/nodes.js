@@ -1,7 +1,7 @@
 import { get } from "./api.js";
 import { amount, card, fill, h, jobLink, nothing, table } from "./dom.js";
 import { legend } from "./charts.js";
-import { clusterMap, colourOf, owners } from "./map.js";
+import { byName, clusterMap, colourOf, owners } from "./map.js";
 
 const LEGEND = 14; // jobs or queues with a colour in the legend
 
@@ -48,7 +48,7 @@ export function nodes() {
       return [...sums].sort((first, second) => second[1] - first[1])[0]?.[0] || "free";
     };
     const named = groups.value === "rack" ? [...nodes] : nodes.map((node) => node.with(1, groups.value ? group(node) : ""));
-    return named.sort((first, second) => first[1].localeCompare(second[1]) || first[0].localeCompare(second[0], undefined, { numeric: true }));
+    return named.sort((first, second) => first[1].localeCompare(second[1]) || byName(first, second));
   }
 
   function show(data) {

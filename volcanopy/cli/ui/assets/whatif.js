@@ -1,6 +1,6 @@
 import { get, post } from "./api.js";
 import { card, fill, h, jobLink, table } from "./dom.js";
-import { clusterMap } from "./map.js";
+import { byName, clusterMap } from "./map.js";
 
 const EXAMPLE = `apiVersion: batch.volcanopy.io/v1alpha1
 kind: BatchJob
@@ -46,7 +46,7 @@ export function whatif() {
   async function refresh() {
     if (loaded) return;
     const [nodes, queues] = await Promise.all([get("/api/nodes"), get("/api/queues")]);
-    like.replaceChildren(...nodes.nodes.map((node) => h("option", { value: node[0] }, node[0])));
+    like.replaceChildren(...nodes.nodes.toSorted(byName).map((node) => h("option", { value: node[0] }, node[0])));
     const names = [];
     const walk = (each) => { names.push(each.name); (each.children ?? []).forEach(walk); };
     queues.tree.queues.forEach(walk);
@@ -57,6 +57,8 @@ export function whatif() {
   }
 
   function question() {
+    const wrong = [...element.querySelectorAll("input")].find((input) => !input.checkValidity());
+    if (wrong) throw new Error(`${wrong.closest("label").firstChild.data}: ${wrong.validationMessage}`);
     const fields = {};
     if (weight.value) fields.weight = Number(weight.value);
     if (capability.value.trim()) {
@@ -110,7 +112,7 @@ function withNew(data, asked, placements) {
   const removed = new Set(asked.remove);
   const jobs = [...data.jobs];
   const number = (job) => (jobs.includes(job) ? jobs.indexOf(job) : jobs.push(job) - 1);
-  const nodes = [...data.nodes.filter((node) => !removed.has(node[0])), ...added].map((node) => {
+  const nodes = [...data.nodes.filter((node) => !removed.has(node[0])).sort(byName), ...added].map((node) => {
     const placed = (placements[node[0]] ?? []).map(({ job, amounts }) => [number(job), 1, data.resources.map((resource) => amounts[resource] ?? 0)]);
     return placed.length ? node.with(4, [...node[4], ...placed]) : node;
   });
