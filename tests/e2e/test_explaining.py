@@ -11,7 +11,7 @@ import yaml
 from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, QUEUES, World, batch_job, condition
 from volcanopy.cli.explain.text import job_lines, plain, queue_lines
 from volcanopy.cli.framework.options import ClusterOptions
-from volcanopy.cli.plan import plan
+from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.cli.snapshot import snapshot
 from volcanopy.client.explain.cluster_reads import job_facts, queue_facts
 from volcanopy.client.explain.job import job_report
@@ -149,7 +149,7 @@ async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
     items = json.loads(taken.out)["items"]
     assert not {item["kind"] for item in items} & {"Secret", "ConfigMap"}
     assert not [item for item in items if "env" in str(item.get("spec", {}).get("containers", ""))]
-    await asyncio.to_thread(plan, [str(path)], None, None, True)
+    await asyncio.to_thread(plan_with, [str(path)], PlanOptions(as_json=True))
     made = json.loads(capsys.readouterr().out)["effects"]
     assert not [entry for entry in made if entry["effect"] in {"Bind", "Evict"}]
     explanations = {entry["podGroup"]: _explanation_fields(entry) for entry in made if entry["effect"] == "Explain"}

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcanopy.cli.plan import plan as replayed
+from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.measures import Measured, of_load
@@ -70,7 +70,7 @@ def again(folder: Path, snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) 
     made = schedule(snapshot, parse(CONFIG, notation.all_policies()))
     world = dump(folder, snapshot, made, [])
     capsys.readouterr()
-    replayed([str(world)], folder / "conf", None, as_json=True)
+    plan_with([str(world)], PlanOptions(folder / "conf", as_json=True))
     printed = json.loads(capsys.readouterr().out)
     return effects(document(made)), effects(printed)
 
@@ -129,7 +129,7 @@ def test_an_anonymous_dump_gives_the_same_plan_for_pseudonyms(
     assert names
     assert not names & set(re.findall(r'[^"/]+', file.read_text()))
     capsys.readouterr()
-    replayed([str(file)], tmp_path / "conf", None, as_json=True)
+    plan_with([str(file)], PlanOptions(tmp_path / "conf", as_json=True))
     printed = effects(json.loads(capsys.readouterr().out))
     expected = effects(document(schedule(snapshot, parse(CONFIG, notation.all_policies()))))
     assert printed == json.loads(json.dumps(expected, default=str), object_hook=lambda each: renamed(each, pseudonyms))

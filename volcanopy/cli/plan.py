@@ -57,11 +57,6 @@ class _World:
     answer: Answer = field(default_factory=Answer)
 
 
-def plan(files: list[str], config: Path | None, now: str | None, as_json: bool) -> None:
-    """Print the plan for the objects in files, without more options."""
-    plan_with(files, PlanOptions(config, now, as_json))
-
-
 def plan_with(files: list[str], options: PlanOptions) -> None:
     """Print the plan for the objects in files.
 

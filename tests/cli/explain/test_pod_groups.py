@@ -12,7 +12,7 @@ from tests.services.test_gangs import GANGS, LABEL, definition
 from volcanopy.api import core, names
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.cli.explain.text import job_lines, plain
-from volcanopy.cli.plan import plan
+from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
@@ -112,7 +112,7 @@ async def test_a_snapshot_has_the_gangs_of_both_apis_and_plan_repeats_their_wait
     _, pieces = await read_snapshot(cluster.client)
     file.write_text("".join(pieces))
     assert "volcano.sh/v1beta1" not in file.read_text(), "complete without Volcano's API"
-    plan([str(file)], None, None, False)
+    plan_with([str(file)], PlanOptions())
     output = capsys.readouterr()
     waiting = {
         line.split()[1] for line in output.out.splitlines() if line.startswith("job ") and "never starts" in line

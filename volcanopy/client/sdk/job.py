@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from volcanopy.client.sdk.async_job import AsyncJob
 from volcanopy.client.sdk.connected import run
 from volcanopy.kube.client.kinds import Json
 
-if TYPE_CHECKING:
-    from kubernetes.client import V1Pod
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _sync(method: Callable[Concatenate[AsyncJob, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Job, P], T]:
+    """Return a method of AsyncJob for Job, which runs it to its end."""
+
+    @functools.wraps(method)
+    def call(self: Job, *arguments: P.args, **options: P.kwargs) -> T:
+        return run(lambda: method(self._job, *arguments, **options))
+
+    return call
 
 
 class Job:
@@ -60,29 +71,12 @@ class Job:
         run(self._job.submit)
         return self
 
-    def phase(self) -> str:
-        """Return the phase. Raises JobError."""
-        return run(self._job.phase)
-
-    def wait(self, until: str = "completed", timeout: float = 3600.0) -> str:
-        """Wait for a phase, or ``finished``; return the phase. Raises JobError when it cannot be reached any more."""
-        return run(lambda: self._job.wait(until, timeout))
-
-    def logs(self, tail: int | None = None) -> dict[str, str]:
-        """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
-        return run(lambda: self._job.logs(tail))
-
-    def pods(self) -> builtins.list[V1Pod]:
-        """Return the pods as models of the package kubernetes, by name. Raises JobError."""
-        return run(self._job.pods)
-
-    def explain(self) -> str:
-        """Return the sentence why the job does not run, or what became of it. Raises JobError."""
-        return run(self._job.explain)
-
-    def cancel(self, reason: str = "") -> None:
-        """Terminate the job for good, and wait until nothing of it runs. Raises JobError."""
-        run(lambda: self._job.cancel(reason))
+    phase = _sync(AsyncJob.phase)
+    wait = _sync(AsyncJob.wait)
+    logs = _sync(AsyncJob.logs)
+    pods = _sync(AsyncJob.pods)
+    explain = _sync(AsyncJob.explain)
+    cancel = _sync(AsyncJob.cancel)
 
     def __repr__(self) -> str:
         return repr(self._job).replace("AsyncJob", "Job", 1)
