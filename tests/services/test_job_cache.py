@@ -51,7 +51,9 @@ def test_of_pods_of_jobs_what_no_plan_depends_on_is_not_stored() -> None:
     status = PodStatus(phase="Running", pod_ip="10.0.0.1", container_statuses=(ContainerStatus(name="main"),))
     slim = slimming_of_jobs()(
         msgspec.structs.replace(
-            whole, spec=PodSpec(node_name="n1", priority=3), status=msgspec.structs.replace(status, conditions=conditions)
+            whole,
+            spec=PodSpec(node_name="n1", priority=3),
+            status=msgspec.structs.replace(status, conditions=conditions),
         )
     )
     assert slim.metadata == whole.metadata
