@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded_apiserver.schema import metadata_validation
 from embedded_apiserver.schema.definitions import Definitions
 from embedded_apiserver.schema.predicates import compile_check
 from embedded_apiserver.schema.schema_tree import read_schema
@@ -387,3 +388,10 @@ def test_a_job_with_a_pod_template_is_validated_in_under_a_millisecond() -> None
         compiled.validate(job)
         spent.append(time.perf_counter() - start)
     assert min(spent) < 0.001
+
+
+@pytest.mark.parametrize("check", [metadata_validation.subdomain_faults, metadata_validation.label_value_faults])
+def test_names_that_are_checked_once_take_no_memory_for_hours(check: Any) -> None:
+    for number in range(5_000):
+        assert not check(f"pod-{number}")
+    assert check.cache_info().currsize <= 1_024

@@ -111,9 +111,11 @@ SERVICE_TEXT = (
 )
 _FINALIZERS = frozenset({"foregroundDeletion", "orphan", "kubernetes", "customresourcecleanup.apiextensions.k8s.io"})
 ANNOTATIONS_LIMIT = 256 * 1024
+REMEMBERED = 1024
+"""Texts of a kind whose check is remembered: keys and namespaces come again, the name of a pod does not."""
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=REMEMBERED)
 def label_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS label (container and namespace names)."""
     text = "must not contain dots" if _SUBDOMAIN.fullmatch(value) else LABEL_TEXT
@@ -121,7 +123,7 @@ def label_faults(value: str) -> tuple[str, ...]:
     return (*faults, "must be no more than 63 characters") if len(value) > 63 else faults
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=REMEMBERED)
 def subdomain_faults(value: str) -> tuple[str, ...]:
     """Why the text is no DNS subdomain (most names)."""
     faults = () if _SUBDOMAIN.fullmatch(value) else (SUBDOMAIN_TEXT,)
@@ -141,7 +143,7 @@ def path_segment_faults(value: str) -> tuple[str, ...]:
     return tuple(f"may not contain '{mark}'" for mark in "/%" if mark in value)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=REMEMBERED)
 def qualified_faults(key: str) -> tuple[str, ...]:
     """Why the text is no label or annotation key."""
     prefix, slash, name = key.rpartition("/")
@@ -159,7 +161,7 @@ def qualified_faults(key: str) -> tuple[str, ...]:
     return tuple(faults)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=REMEMBERED)
 def label_value_faults(value: str) -> tuple[str, ...]:
     """Why the text is no label value."""
     faults = () if len(value) <= 63 else ("must be no more than 63 bytes",)
