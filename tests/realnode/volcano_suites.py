@@ -37,8 +37,6 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
 """The specs of each suite, selected as Volcano's script does."""
 TESTED = "registry.k8s.io/e2e-test-images"
 WAIT = b"#!/bin/sh\ntrap 'exit 0' TERM\nwhile true; do sleep 0.2; done\n"
-SHELL = b'#!/bin/busybox sh\ntrap "kill $!; exit 0" TERM\n/bin/busybox sh "$@" &\nwait $!\n'
-"""A shell that ends at SIGTERM as the first process of a container, too: the driver's pods would be killed after 30 seconds."""
 WEB = b"#!/bin/sh\nmkdir -p /tmp/www && exec httpd -f -p 80 -h /tmp/www\n"
 SCHEDULER = "app.kubernetes.io/component=scheduler"
 REFRESH_SECONDS = 3.0
@@ -73,7 +71,7 @@ def suite_images(folder: Path) -> list[Path]:
         for name, (config, content) in stands_in.items()
     ]
     config = ImageConfig(("registry.k8s.io/sig-storage/hostpathplugin:v1.17.1",), ("/hostpathplugin",))
-    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755), "bin/sh": File(SHELL, 0o755)}
+    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755)}
     return [*archives, images.image_with_busybox(folder / "hostpath.tar", config, files)]
 
 

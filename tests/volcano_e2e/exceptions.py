@@ -29,6 +29,8 @@ EXCEPTIONS: Mapping[str, Mapping[str, str]] = {
         "which is rejected (in Volcano with --enable-queue-allocated-pods-check)",
     },
     "schedulingbase": {
+        "should provision storage using kind cluster's standard storage class": "the provisioner of kind's storage class "
+        "(rancher.io/local-path) is not installed on the nodes",
         "sla adjusts job order": "an admitted job that is larger than the cluster keeps no other job from being admitted, so the "
         "first of the two others is admitted and runs; it passes if both exist in the first cycle that sees one of them",
     },
