@@ -67,7 +67,7 @@ class Candidates:
             if not len(rows):
                 continue
             order = costs.order(rule.order)
-            rows = rows[np.argsort(order.ranks[rows])]
+            rows = rows[np.argsort(order.ranks[rows], kind="stable")]  # mostly sorted already
             self.rule_of[rows] = number
             self.classes[rows] = order.classes[rows] + first
             first = int(self.classes[rows].max()) + 1
@@ -109,7 +109,7 @@ class Candidates:
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
         self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
-        rows = rows[np.lexsort((self.rank[rows], ledger.node[rows], table.job[rows]))]
+        rows = rows[np.lexsort((ledger.node[rows], table.job[rows]))]  # those of one node in order of cost
         owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
         surplus = ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))

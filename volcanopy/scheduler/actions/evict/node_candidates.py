@@ -88,7 +88,7 @@ def node_candidates(
     result = NodeCandidates(scores.copy())
     if not len(rows):
         return result
-    rows = rows[np.lexsort((candidates.rank[rows], ledger.node[rows]))]
+    rows = rows[np.argsort(ledger.node[rows], kind="stable")]  # they are in order of cost
     starts = np.flatnonzero(np.diff(ledger.node[rows], prepend=-1))
     nodes = ledger.node[rows[starts]].astype(np.intp)
     bounds = [*starts.tolist(), len(rows)]
