@@ -121,13 +121,13 @@ class Layout:
         """(R,): what pods use beyond the allocatable amounts of their nodes; computed where nodes ``changed``, None for any."""
         known = self._excess
         if changed is None or known is None or known[0] is not allocatable:
-            excess = np.maximum(used - allocatable.values, 0)
-            known = self._excess = allocatable, excess, excess.sum(axis=1)
-            return known[2]
-        _, excess, total = known
-        now = np.maximum(used[:, changed] - allocatable.values[:, changed], 0)
-        total = total + (now - excess[:, changed]).sum(axis=1)
-        excess[:, changed] = now
+            excess: Ints = np.maximum(used - allocatable.values, 0)
+            total: Ints = excess.sum(axis=1)
+        else:
+            _, excess, total = known
+            now = np.maximum(used[:, changed] - allocatable.values[:, changed], 0)
+            total = total + (now - excess[:, changed]).sum(axis=1)
+            excess[:, changed] = now
         self._excess = allocatable, excess, total
         return total
 
