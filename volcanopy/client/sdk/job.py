@@ -19,7 +19,7 @@ T = TypeVar("T")
 def _sync(method: Callable[Concatenate[AsyncJob, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Job, P], T]:
     """Return a method of AsyncJob for Job, which runs it to its end."""
 
-    def call(self: Job, *arguments: P.args, **options: P.kwargs) -> T:
+    def call(self: Job, /, *arguments: P.args, **options: P.kwargs) -> T:
         return run(lambda: method(self._job, *arguments, **options))
 
     functools.update_wrapper(call, method)
