@@ -58,7 +58,7 @@ class _Keyring:
     """A key that all servers share, as in a Secret, and no certificates."""
 
     context = None
-    trusted = None
+    trusted = b""
 
     def shared_key(self) -> str:
         return "the key of a simulation"
@@ -67,7 +67,7 @@ class _Keyring:
         return
 
 
-async def _keyring(*_: Any) -> _Keyring:
+def _keyring(*_: Any) -> _Keyring:
     return _Keyring()
 
 
