@@ -1,6 +1,7 @@
 """Answers that are kept for many jobs, or for many cycles, are computed again when what they follow from changes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,18 +44,22 @@ def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitte
 ) -> None:
     ledger = Ledger(snapshot(WAITING))
     cluster = Cluster(ledger)
-    asked: list[tuple[str, int | None]] = []
+    asked: list[tuple[str, int | None, bool]] = []
 
-    def vote(queue: QueueView, minimum: Ints | None) -> Vote:
-        asked.append((queue.name, None if minimum is None else int(minimum[0])))
+    def vote(queue: QueueView, minimum: Ints | None, behind: bool) -> Vote:
+        asked.append((queue.name, None if minimum is None else int(minimum[0]), behind))
         return reject("capability", f"{len(asked)}")
 
+    nothing_reserved = np.zeros(len(ledger.snapshot.jobs), dtype=bool)
+    queries = SimpleNamespace(behind_reservations=lambda: nothing_reserved)
+    monkeypatch.setattr(cluster, "queries", queries, raising=False)
     rules = ShareRules(NoShares(), cluster)
-    monkeypatch.setattr(rules, "_vote", vote)
+    monkeypatch.setattr(rules, "_new_vote", vote)
     jobs = {job.key.rpartition("/")[2]: job for job in cluster.jobs()}
     minima = {name: None if (least := job.min_resources) is None else least["cpu"] for name, job in jobs.items()}
     answers = {name: rules.verdict(job, Moment.ENQUEUE) for name, job in jobs.items()}
-    assert sorted(asked, key=str) == sorted({(jobs[name].queue.name, minima[name]) for name in jobs}, key=str)
+    distinct = {(jobs[name].queue.name, minima[name], behind) for name in jobs for behind in (True, False)}
+    assert sorted(asked, key=str) == sorted(distinct, key=str)
     assert answers["a"] is answers["b"]
     assert len({id(answer) for answer in answers.values()}) == 4
     ledger.reserve(jobs["a"].queue.row, np.ones(len(cluster.axis), dtype=np.int64))

@@ -96,7 +96,8 @@ def test_no_more_admissions_are_withdrawn_than_needed() -> None:
     lows = "".join(f"job l{number} queue=q min=1 minres.cpu=2: 1 x cpu=2\n" for number in range(3))
     cycles = Cycles(text + lows)
     cycles.settle("class high value=1000\njob high queue=q priority=high phase=Pending min=1 minres.cpu=4: 1 x cpu=4\n")
-    assert [cycles.phase(name) for name in ("l0", "l1", "l2", "high")] == ["Inqueue", "Pending", "Pending", "Inqueue"]
+    # Of 38.4 cpus that may be requested 32 are used. What is reserved for the first job does not count for those behind it.
+    assert [cycles.phase(name) for name in ("l0", "l1", "l2", "high")] == ["Inqueue", "Inqueue", "Pending", "Inqueue"]
 
 
 def test_a_job_that_withdrawals_do_not_help_leaves_the_others_as_they_are() -> None:
