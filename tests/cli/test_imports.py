@@ -55,6 +55,6 @@ def test_a_command_that_reads_imports_neither_scheduler_nor_models(command: str,
 
 
 def test_a_report_about_a_job_imports_no_scheduler_unless_it_searches_for_remedies() -> None:
-    program = "import sys, volcanopy.client.explain.group_reads; print(*sys.modules)"
+    program = "import sys, volcanopy.client.explain.cluster_reads; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert [name for name in (*HEAVY[:-1], "volcanopy.whatif.answer") if name in done.stdout.split()] == []

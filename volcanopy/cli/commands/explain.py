@@ -129,8 +129,8 @@ async def explain_queue(
     """
     from volcanopy.cli.explain.output import show
     from volcanopy.cli.explain.text import queue_lines
-    from volcanopy.client.explain.cluster_reads import queue_facts
     from volcanopy.client.explain.queue import queue_report
+    from volcanopy.client.explain.queue_reads import queue_facts
 
     async with cluster.client() as client:
         report = queue_report(await queue_facts(client, name))

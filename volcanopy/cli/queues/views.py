@@ -9,9 +9,9 @@ from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
-from volcanopy.client.explain.cluster_reads import queue_facts
 from volcanopy.client.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
 from volcanopy.client.explain.queue import queue_report
+from volcanopy.client.explain.queue_reads import queue_facts
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import find_object
 from volcanopy.client.scheduler_config import configured, plugin_names
