@@ -55,6 +55,7 @@ ROWS = (
     Row("body of a review", "services.admission.admission_service.LARGEST_BODY", _size, "rejected"),
     Row("lookup of a review in the API server", "services.admission.admission_service.LOOKUP_DEADLINE", _seconds, "the check is an error of the review"),
     Row("dry run of a pod", "services.admission.pod_dry_run.DEADLINE", _seconds, "the pod template is admitted unchecked"),
+    Row("pods of a task without a node beyond the minimum of its job", "api.core.MOST_WAITING_PODS", _number, "others are created when these have nodes"),
     Row("writes of one step of a job", "services.controllers.steps.MOST_WRITES", _number, "the job continues after other jobs of the queue of work"),
     Row("writes of the first step of a job", "services.controllers.steps.FIRST_WRITES", _number, "the same"),
     Row("concurrent writes of the controller", "services.controllers.owned_objects.WRITES_AT_ONCE", _number, "further ones wait; a quarter for one object"),

@@ -16,7 +16,7 @@ MOST_WAITING = 3
 def few_waiting_pods() -> Any:
     """So many wait, instead of hundreds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pods, "MOST_WAITING", MOST_WAITING)
+        patch.setattr(pods, "MOST_WAITING_PODS", MOST_WAITING)
         yield
 
 

@@ -204,6 +204,8 @@ class PodStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     resource_claim_statuses: tuple[PodClaimStatus, ...] = ()
 
 
+MOST_WAITING_PODS = 256
+"""Pods of a task without a node beyond the minimum of its job: more than a scheduler places until their successors exist."""
 MAX_GRACE_SECONDS = 3600
 """The longest termination grace period of pods whose submitter may not protect them."""
 

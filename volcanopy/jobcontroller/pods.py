@@ -13,6 +13,7 @@ import msgspec
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus, TaskSpec, VolumeSpec
+from volcanopy.api.core import MOST_WAITING_PODS
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
 from volcanopy.jobcontroller.observed import JobPod
@@ -23,8 +24,6 @@ _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
 _FROM_JOB_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 _LABEL_VALUE_LENGTH = 63
-MOST_WAITING = 256
-"""Pods of a task without a node beyond the minimum of its job: more than a scheduler places until their successors exist."""
 
 
 class PodMaker(Protocol):
@@ -79,7 +78,7 @@ def missing_pods(
         absent = (index for index in range(task.replicas) if index not in indexes)
         if not replaces:  # a pod that is not read as a member may have the name
             absent = (index for index in absent if pod_name(job, task, index) not in taken)
-        room = job.spec.needed + MOST_WAITING - sum(member.waits for member in mine)
+        room = job.spec.needed + MOST_WAITING_PODS - sum(member.waits for member in mine)
         if task.parallelism is not None:
             room = min(room, task.parallelism - sum(not member.ended for member in mine))
         make = maker(job, status, task, plugins)

@@ -144,6 +144,19 @@ SUMMARIES: dict[str, tuple[JobReport, str, str]] = {
         "pending",
         'is pending: task "worker" waits for task "ps" (0/1 ready)',
     ),
+    "running, with pods that do not exist": (
+        report(
+            a_job(
+                "Running",
+                "24/1000 pods running",
+                spec={"tasks": [{"name": "sweep", "replicas": 1000}]},
+                taskStatusCount={"sweep": {"phase": {"Running": 24, "Pending": 258}}},
+            ),
+            a_group("Running"),
+        ),
+        "running",
+        'is running: 24/1000 pods running; 718 pods of task "sweep" are created when others have nodes',
+    ),
     "running": (
         report(a_job("Running", "2/2 pods running", running=2), a_group("Running")),
         "running",

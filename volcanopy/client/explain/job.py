@@ -94,7 +94,7 @@ def job_report(facts: JobFacts) -> JobReport:
         estimated_start=job_status.estimated_start(estimate),
         expected_start=job_status.estimated_start(estimate, facts.now),
         alternatives=_alternatives(facts),
-        tasks=tuple(_waiting_tasks(job)),
+        tasks=(*_waiting_tasks(job), *_absent_pods(job)),
         pods=pod_problems(facts.pods or (), facts.warnings),
         notes=facts.unread,
     )
@@ -323,6 +323,18 @@ def _waiting_tasks(job: BatchJob) -> list[str]:
             ]
             noun = "task" if len(counts) == 1 else "one of the tasks" if any_of else "tasks"
             sentences.append(f'task "{name}" waits for {noun} {listed(counts)}')
+    return sentences
+
+
+def _absent_pods(job: BatchJob) -> list[str]:
+    """Return a sentence for each task of whose pods some are created when others have nodes."""
+    sentences, most = [], job_status.minimum(job) + core.MOST_WAITING_PODS
+    for task in job.spec.tasks:
+        counts = job.status.task_status_count.get(task.name)
+        phases = counts.phase if counts is not None else {}
+        absent = task.replicas - sum(phases.values())
+        if absent > 0 and task.parallelism is None and phases.get("Pending", 0) >= most:
+            sentences.append(f'{counted(absent, "pod")} of task "{task.name}" are created when others have nodes')
     return sentences
 
 
