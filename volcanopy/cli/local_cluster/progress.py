@@ -56,6 +56,8 @@ _TICK = 0.5
 """Seconds between updates of the table when nothing changes but the ages."""
 _INTERVAL = 10.0
 """Seconds between the changes that are printed in a pipe."""
+_SEARCH_SECONDS = 5.0
+"""Time for the search for remedies."""
 
 
 def seconds(job: BatchJob, now: datetime) -> float:
@@ -214,10 +216,6 @@ def _deleted(job: BatchJob) -> BatchJob:
     return replace(job, status=replace(job.status, state=state))
 
 
-_SECONDS = 5.0
-"""Time for the search for remedies."""
-
-
 def is_explained(job: BatchJob) -> bool:
     """Return whether a job waits for a reason that the scheduler has given."""
     return phase(job) == "Pending" and not starts_soon(job)
@@ -243,7 +241,7 @@ async def blocked_jobs(client: Client, jobs: Sequence[BatchJob]) -> list[JobAnsw
         state = await cluster_state(client)
     except UnreadableError:
         return []
-    job_answers = await answers(state, [group_key(job) for job in jobs], _SECONDS)
+    job_answers = await answers(state, [group_key(job) for job in jobs], _SEARCH_SECONDS)
     pods = state.cluster.of_kind("Pod").values()
     idle = not any(pod.spec.node_name and not pod_fields.is_over(pod) for pod in pods)
     blocked = [

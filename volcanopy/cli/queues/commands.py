@@ -1,4 +1,5 @@
-"""``volcanopy queue open`` and ``close``, Commands for the queue controller, and ``volcanopy queue wait``."""
+"""Changes of queues: ``open`` and ``close`` by the queue controller, ``create``, ``update``, ``hold``, ``drain`` and ``resume`` in
+their specification; and ``volcanopy queue wait``."""
 
 import asyncio
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ VERBS = {
 }
 
 
+STOP_POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
+"""Stop policy and result by command."""
+
+
 @dataclass(frozen=True)
 class Goal:
     """What to wait for: one of these states, a queue without unfinished jobs, or (with neither) its deletion."""
@@ -63,9 +68,7 @@ async def send(
     """Create the Command for each queue; with a ``timeout``, wait until the controller has processed it."""
     command, changes = VERBS[request.verb], ChangeWriter(write)
     async with cluster.client() as client:
-        bodies = await select_objects(client, QUEUES, None, selection)
-        if not selection.by_name:
-            bodies = [body for body in bodies if key_of(body).name != names.ROOT_QUEUE]
+        bodies = await _selected(client, selection)
 
         async def send_to(body: Json) -> None:
             queue = read(Queue, body)
@@ -80,6 +83,12 @@ async def send(
                 await _wait_until_processed(client, body, command, sent, request.timeout)
 
         await for_each(bodies, send_to)
+
+
+async def _selected(client: Client, selection: Selection) -> list[Json]:
+    """Return the queues of a selection; the root queue is one of them only if it is named."""
+    queues = await select_objects(client, QUEUES, None, selection)
+    return [queue for queue in queues if selection.by_name or key_of(queue).name != names.ROOT_QUEUE]
 
 
 async def _check(client: Client, command: QueueCommand, queue: Queue) -> None:
@@ -148,10 +157,6 @@ async def wait_until_queue(client: Client, body: Json, goal: Goal, timeout: floa
     await wait_until(client, QUEUES, body, goal.name, reached, summary, timeout, watch_all=goal.empty)
 
 
-STOP_POLICIES = {"hold": ("Hold", "held"), "drain": ("HoldAndDrain", "drained"), "resume": ("None", "resumed")}
-"""Stop policy and result by command."""
-
-
 async def create(cluster: ClusterOptions, write: WriteOptions, queue_names: list[str], options: SpecOptions) -> None:
     """Create queues of these names with the same spec."""
     changes, spec = ChangeWriter(write), _without_none(options.spec())
@@ -196,9 +201,6 @@ async def set_stop_policy(cluster: ClusterOptions, write: WriteOptions, selectio
     policy, result = STOP_POLICIES[verb]
     changes = ChangeWriter(write)
     async with cluster.client() as client:
-        queues = await select_objects(client, QUEUES, None, selection)
-        if not selection.by_name:
-            queues = [queue for queue in queues if key_of(queue).name != names.ROOT_QUEUE]
 
         async def change(body: Json) -> None:
             queue = read(Queue, body)
@@ -211,7 +213,7 @@ async def set_stop_policy(cluster: ClusterOptions, write: WriteOptions, selectio
             after = {**body, "spec": {**spec_of(body), "stopPolicy": policy}}
             await changes.patch(client, QUEUES, body, _patch(body, {"stopPolicy": policy}), after, result)
 
-        await for_each(queues, change)
+        await for_each(await _selected(client, selection), change)
 
 
 def _patch(queue: Json, spec: dict[str, Any]) -> Json:
