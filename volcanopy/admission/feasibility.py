@@ -26,8 +26,8 @@ def maximal(nodes: Iterable[Mapping[str, int]]) -> tuple[Amounts, ...]:
     distinct = {tuple(sorted(node.items())) for node in nodes}
     for items in sorted(distinct, key=lambda node: (-sum(units for _, units in node), node)):
         amounts = dict(items)
-        if not any(_covers(larger_amounts, amounts) for larger_amounts in result):
-            result = [larger_amounts for larger_amounts in result if not _covers(amounts, larger_amounts)]
+        if not any(_covers(node_amounts, amounts) for node_amounts in result):
+            result = [node_amounts for node_amounts in result if not _covers(amounts, node_amounts)]
             result.append(amounts)
     return tuple(result)
 

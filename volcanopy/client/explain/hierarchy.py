@@ -52,10 +52,8 @@ def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
 
 def ancestors(queue: Queue, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues above a queue, the nearest first, up to one that does not exist or was met before."""
-    by_name = {ancestor.metadata.name: ancestor for ancestor in queues}
-    tree = graphs.graph(
-        (child, parent_of(ancestor)) for child, ancestor in by_name.items() if parent_of(ancestor) in by_name
-    )
+    by_name = {member.metadata.name: member for member in queues}
+    tree = graphs.graph((name, parent_of(member)) for name, member in by_name.items() if parent_of(member) in by_name)
     return [by_name[above] for above in graphs.distances(tree, queue.metadata.name)]
 
 

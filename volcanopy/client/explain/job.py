@@ -334,7 +334,8 @@ def _absent_pods(job: BatchJob) -> list[str]:
         phases = counts.phase if counts is not None else {}
         absent = task.replicas - sum(phases.values())
         if absent > 0 and task.parallelism is None and phases.get("Pending", 0) >= most:
-            sentences.append(f'{counted(absent, "pod")} of task "{task.name}" are created when others have nodes')
+            verb = "is" if absent == 1 else "are"
+            sentences.append(f'{counted(absent, "pod")} of task "{task.name}" {verb} created when others have nodes')
     return sentences
 
 

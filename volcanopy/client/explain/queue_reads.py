@@ -1,6 +1,6 @@
 """Reads the objects about a queue for a report; what the user may not read is noted and left out.
 
-Apart from reads about jobs: these import what plans.
+Reads about jobs are apart, because they import the what-if engine.
 """
 
 from collections.abc import Awaitable, Sequence

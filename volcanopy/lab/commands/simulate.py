@@ -191,6 +191,7 @@ def simulate_command(
 
     The scheduler, the job controller and admission decide as they do live. The command prints who waited for how long and how full the cluster was, for each scheduler configuration side by side.
     """
+    from volcanopy.api.quantity import counted
     from volcanopy.client.progress import progress
     from volcanopy.lab.reports import job_files
     from volcanopy.lab.reports.comparison import Comparison
@@ -208,7 +209,7 @@ def simulate_command(
         nonlocal part
         part = value
 
-    with progress(f"{len(tasks)} runs", lambda: part):
+    with progress(counted(len(tasks), "run"), lambda: part):
         outcomes = run_all(tasks, FinishedRuns(resume), processes or os.cpu_count() or 1, take)
     names = dict.fromkeys(task.options.configuration for task in tasks)
     comparison = Comparison(

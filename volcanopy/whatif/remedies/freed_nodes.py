@@ -58,8 +58,8 @@ def _order(node: Rows, owner: Rows, frees: Ints, missing: Ints) -> list[int]:
     sizes = np.diff(np.append(first, len(nodes)))
     total = np.cumsum(freed)
     before = total - freed - np.repeat((total - freed)[first], sizes)
-    counts = before < missing[nodes]
-    count = np.repeat(np.add.reduceat(counts.astype(np.int64), first), sizes)
+    contributes = before < missing[nodes]
+    count = np.repeat(np.add.reduceat(contributes.astype(np.int64), first), sizes)
     enough = np.repeat(np.logical_or.reduceat(before + freed >= missing[nodes], first), sizes)
     ranked = np.lexsort((owners, nodes, count))
-    return list(dict.fromkeys(owners[ranked[(counts & enough)[ranked]]].tolist()))
+    return list(dict.fromkeys(owners[ranked[(contributes & enough)[ranked]]].tolist()))

@@ -54,7 +54,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._voted = (0, 0)
         """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
         self._votes: dict[tuple[int, bytes | None, bool], Vote] = {}
-        """By queue and minimum: thousands of jobs may wait in a queue, many of them with equal minima."""
+        """By queue, minimum and whether the job waits for a reservation: of thousands of waiting jobs many have equal minima."""
 
     @cached_property
     def shares(self) -> Shares:

@@ -1,7 +1,7 @@
 """overcommit: limit the requests of admitted jobs to a multiple of the cluster.
 
-Jobs that a reservation keeps from starting count only against others of which the same is true: those behind them would use what
-is idle meanwhile, and there are few, the first of each queue, and those that were admitted before it had to wait.
+A job that a reservation keeps from starting counts against other such jobs only: jobs that can start now use what is idle
+meanwhile. There are few such jobs: the first of each queue, and those that were admitted before it had to wait.
 """
 
 from functools import cached_property
