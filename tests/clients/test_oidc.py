@@ -67,7 +67,7 @@ async def id_token(issuer: str, user: str, client: str = CLIENT) -> str:
             code = parse_qs(urlparse(response.headers["Location"]).query)["code"][0]
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect}
         address = f"{issuer}/oauth2/token"
-        async with session.post(address, data=form, auth=aiohttp.BasicAuth(client, "secret")) as response:
+        async with session.post(address, data=form | {"client_id": client, "client_secret": "secret"}) as response:
             assert response.status == 200, await response.text()
             return str((await response.json())["id_token"])
 
@@ -93,7 +93,7 @@ async def test_users_of_a_provider_see_what_rbac_lets_them_read(tmp_path: Path) 
         options = [f"--oidc-{name}={value}" for name, value in flags.items()]
         plane = await asyncio.to_thread(lambda: ControlPlane.start(crds=chart_crds(), apiserver_flags=options))
         with plane:
-            for namespace, user in (("vision", "ada"), ("language", "eve")):
+            for namespace, user in (("robotics", "ada"), ("language", "eve")):
                 grant(plane, namespace, f"oidc:{user}")
             settings = UiSettings(port=0, require_token=True)
             async with (
@@ -107,7 +107,7 @@ async def test_users_of_a_provider_see_what_rbac_lets_them_read(tmp_path: Path) 
                     async with session.get(f"{url}api/{path}", headers=headers) as response:
                         return response.status, await response.text()
 
-                for namespace, user, other in (("vision", "ada", "language"), ("language", "eve", "vision")):
+                for namespace, user, other in (("robotics", "ada", "language"), ("language", "eve", "robotics")):
                     token = await id_token(issuer, user)
                     _, text = await answer("session", token)
                     document = json.loads(text)
