@@ -1,5 +1,6 @@
 """Functions as jobs on process nodes: results and exceptions back, arrays, futures, checkpoints."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -113,18 +114,14 @@ def test_a_call_beyond_its_memory_says_so(executor: Executor) -> None:
 
 def test_a_block_that_raises_leaves_its_jobs_and_names_them(processes: Path, tmp_path: Path) -> None:
     """Ctrl-C while a call waits must not wait for the call."""
-    calls = []
-
-    def interrupted() -> None:
-        with Executor(tmp_path, cpu=4000, kubeconfig=processes) as executor:
-            calls.append(executor.submit(abs, -1))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        interrupted()
-    assert calls[0].element.job in "".join(caught.value.__notes__)
-    assert not calls[0].done()
-    calls[0].cancel()
+    executor = Executor(tmp_path, cpu=4000, kubeconfig=processes)
+    call, interrupt = executor.submit(abs, -1), KeyboardInterrupt()
+    with contextlib.suppress(KeyboardInterrupt), executor:
+        raise interrupt
+    assert call.element.job in "".join(interrupt.__notes__)
+    assert not call.done()
+    call.cancel()
+    executor.shutdown()
 
 
 @pytest.mark.parametrize("options", [{"gpus": 1.5}, {"kubeconfig": "/of/nobody"}])
