@@ -99,7 +99,7 @@ def _loads(placed: list[Placed]) -> tuple[np.ndarray, np.ndarray]:
 def _measured(placed: list[Placed], at: float) -> Measured:
     mean, deviation = _loads(placed)
     cpu = {f"n{node:02}": Reading(float(mean[node]), at, float(deviation[node])) for node in range(NODES)}
-    return Measured({"cpu": cpu, "memory": {name: Reading(0.0, at, 0.0) for name in cpu}}, {})
+    return Measured({"cpu": cpu, "memory": {name: Reading(0.0, at, 0.0) for name in cpu}})
 
 
 def _outcome(placed: list[Placed]) -> dict[str, float]:

@@ -240,7 +240,7 @@ def test_measures_of_a_snapshot_do_not_age_in_a_simulation(tmp_path: Path) -> No
     state = State()
     for item in world("node n1 cpu=4\nnode n2 cpu=4"):
         state.upsert(item)
-    state.set_measures(Measured({"power": {"n1": Reading(310.0, NOW.timestamp(), peak=420.0)}}, {}))
+    state.set_measures(Measured({"power": {"n1": Reading(310.0, NOW.timestamp(), peak=420.0)}}))
     (tmp_path / "snapshot.json").write_text("".join(document(state.snapshot(NOW), CycleContext())))
     nodes = [item for item in read_cluster(str(tmp_path / "snapshot.json")) if isinstance(item, core.Node)]
     assert [annotated(node.metadata.annotations, "power") is None for node in nodes] == [False, True]

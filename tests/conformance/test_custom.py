@@ -34,7 +34,7 @@ def session(scenario: Scenario, **loads: tuple[float, float, Any]) -> Session:
     state = scenario.state()
     state.snapshot(NOON - timedelta(days=1), "before")
     if loads:
-        state.set_measures(Measured(of_load(loads), {}))
+        state.set_measures(Measured(of_load(loads)))
     return Session(state.snapshot(NOON, "conformance"), scenario.config())
 
 

@@ -1,4 +1,4 @@
-"""The table of measures: annotations, ages, pods, and what users learn of unknown values."""
+"""The table of measures: annotations, ages, and what users learn of unknown values."""
 
 import json
 import math
@@ -49,14 +49,14 @@ def test_values_older_than_the_table_allows_are_unknown_and_those_without_a_time
     state = state_of(f"node n1 cpu=1\nnode n2 cpu=1 {POWER}=7\nnode n3 cpu=1")
     limit = NOW - timedelta(minutes=2)
     values = {"n1": Reading(1.0, limit.timestamp()), "n3": Reading(3.0, limit.timestamp() - 1)}
-    state.set_measures(Measured({"power": values}, {}, max_age=timedelta(minutes=2)))
+    state.set_measures(Measured({"power": values}, max_age=timedelta(minutes=2)))
     assert state.snapshot(NOW).measure("power").known.tolist() == [True, True, False]
     assert state.snapshot(NOW + timedelta(days=9)).measure("power").known.tolist() == [False, True, False]
 
 
 def test_a_source_replaces_the_annotation_of_a_node() -> None:
     state = state_of(f"node n1 cpu=1 {POWER}=7\nnode n2 cpu=1 {POWER}=8")
-    state.set_measures(Measured({"power": {"n1": Reading(1.0)}}, {}))
+    state.set_measures(Measured({"power": {"n1": Reading(1.0)}}))
     assert state.snapshot(NOW).measure("power").mean.tolist() == [1.0, 8.0]
 
 
@@ -71,21 +71,10 @@ def test_a_changed_annotation_is_seen_and_keeps_what_is_cached_of_labels() -> No
     assert after.nodes.traits.memo["labels"] == "cached"
 
 
-def test_pods_have_measures_of_sources_and_annotations() -> None:
-    state = state_of(
-        "node n1 cpu=9\njob a: 1 x cpu=1 note.measure.volcanopy.io/cpu=30 on=n1\njob b: 1 x cpu=1 on=n1\njob c: 1 x cpu=1"
-    )
-    state.set_measures(Measured({}, {"cpu": {"default/b-0": Reading(50.0), "default/gone": Reading(1.0)}}))
-    snapshot = state.snapshot(NOW)
-    cpu = snapshot.pod_measure("cpu").mean
-    assert [cpu[snapshot.task_rows[f"default/{name}-0"]] for name in "ab"] == [30.0, 50.0]
-    assert math.isnan(cpu[snapshot.task_rows["default/c-0"]])
-
-
 def test_users_learn_which_measures_are_unknown_and_which_plugins_need_them() -> None:
     state = state_of("node n1 cpu=1\nnode n2 cpu=1 note.measure.volcanopy.io/memory=1\nnode n3 cpu=1")
     old = (NOW - timedelta(minutes=6)).timestamp()
-    state.set_measures(Measured({"cpu": {"n1": Reading(1.0), "n2": Reading(2.0, old)}}, {}))
+    state.set_measures(Measured({"cpu": {"n1": Reading(1.0), "n2": Reading(2.0, old)}}))
     assert unknown_measures(state.snapshot(NOW), configured({"usage": {}, "rescheduling": {}})) == {
         "cpu": 'measure "cpu" is unknown for 2 of 3 nodes, 1 of them older than 300 s (plugins: rescheduling, usage)',
         "memory": 'measure "memory" is unknown for 2 of 3 nodes (plugins: rescheduling, usage)',

@@ -58,7 +58,7 @@ def parsed_state(
     if loads is not None:
         moment = NOW - timedelta(seconds=10, microseconds=333)
         measures = of_load({name: (*load, moment) for name, load in loads.items()})
-        state.set_measures(Measured(measures, {}, timedelta(seconds=15)))
+        state.set_measures(Measured(measures, timedelta(seconds=15)))
     if previous is not None:
         state.snapshot(previous, "before")
     return state

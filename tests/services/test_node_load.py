@@ -149,10 +149,6 @@ async def test_each_measure_has_a_query_for_each_statistic(prometheus: ReviewHan
     prometheus.others = {
         "watts": [{"metric": {"instance": "n1:9100"}, "value": [MOMENT, "310"]}],
         "spread": [{"metric": {"node": "n1"}, "value": [MOMENT - 5, "3"]}],
-        "traffic": [
-            {"metric": {"namespace": "ns", "pod": "a-0"}, "value": [MOMENT, "7"]},
-            {"metric": {"pod": "a-1"}, "value": [1, "8"]},
-        ],
     }
     settings = Metrics.model_validate(
         {
@@ -161,7 +157,6 @@ async def test_each_measure_has_a_query_for_each_statistic(prometheus: ReviewHan
             "measures": {
                 "power": {"query": "watts"},
                 "cpu": {"deviation": "spread"},
-                "traffic": {"query": "traffic", "pods": True},
                 "broken": {"query": "fails"},
             },
         }
@@ -171,7 +166,6 @@ async def test_each_measure_has_a_query_for_each_statistic(prometheus: ReviewHan
     assert shown({"power": answer.nodes["power"]}) == {"power": [("n1", 310.0, MOMENT)]}
     assert answer.nodes["cpu"]["n1"][:3] == (12.5, MOMENT - 5, 3.0)
     assert math.isnan(answer.nodes["cpu"]["n2"].deviation)
-    assert shown(answer.pods) == {"traffic": [("ns/a-0", 7.0, MOMENT)]}
     assert answer.problem.startswith("measure broken: Prometheus at")
     assert answer.problem.endswith("rejects the query: parse error")
 

@@ -135,7 +135,7 @@ agent of the node."""
 DATASETS = "volcanopy.io/datasets"
 """Names and sizes: ``imagenet=150Gi,labels=1Gi``."""
 
-# On nodes and pods: measures.
+# On nodes: measures.
 MEASURE_PREFIX = "measure.volcanopy.io/"
 """``measure.volcanopy.io/NAME``: a number, or ``{"mean": number, "deviation": number, "peak": number, "prediction": number,
 "measured": time}``, of which only the mean is required. The program that measures writes it."""

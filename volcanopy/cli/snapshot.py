@@ -197,7 +197,7 @@ async def _measure(client: Client, store: Store, text: str) -> None:
     if answer.problem:
         _note(f"some measures are not included: {answer.problem}")
     settings = config.metrics
-    store.state.set_measures(Measured(answer.nodes, answer.pods, settings.interval, settings.max_age))
+    store.state.set_measures(Measured(answer.nodes, settings.interval, settings.max_age))
 
 
 def _parsed(text: str) -> SchedulerConfig | None:

@@ -52,7 +52,7 @@ def seen(
     for obj in world(text):
         state.upsert(obj)
     if loads is not None:
-        state.set_measures(Measured(of_load({name: (*load, now - age) for name, load in loads.items()}), {}))
+        state.set_measures(Measured(of_load({name: (*load, now - age) for name, load in loads.items()})))
     if previous is not None:
         state.snapshot(previous, "before")
     return state.snapshot(now, "test")

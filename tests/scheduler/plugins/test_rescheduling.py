@@ -98,7 +98,7 @@ def test_of_equals_burstable_pods_are_evicted_before_guaranteed_ones() -> None:
     pods = (running("burst", {"cpu": "4"}, 2), running("sure", {"cpu": "3", "memory": "1Gi"}, 1))
     for obj in (*world(f"{NODES}job a min=1:"), *pods):
         state.upsert(obj)
-    state.set_measures(Measured(of_load({name: (*load, NOW) for name, load in BUSY.items()}), {}))
+    state.set_measures(Measured(of_load({name: (*load, NOW) for name, load in BUSY.items()})))
     state.snapshot(BEFORE, "before")
     assert evicted(state.snapshot(NOW, "test"), low()) == ["burst"]
 

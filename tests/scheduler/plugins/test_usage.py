@@ -63,14 +63,14 @@ def test_a_measurement_is_valid_until_the_next_and_follows_node_changes() -> Non
     state = State()
     first, second = (obj for obj in world(NODES) if isinstance(obj, core.Node))
     state.upsert(second)
-    state.set_measures(Measured(of_load({"n1": (10.0, 20.0, NOW), "n2": (30.0, 40.0, NOW)}), {}))
+    state.set_measures(Measured(of_load({"n1": (10.0, 20.0, NOW), "n2": (30.0, 40.0, NOW)})))
     before = state.snapshot(NOW)
     assert before.measure("cpu").mean.tolist() == [30.0]
     assert state.snapshot(NOW).measures is before.measures
     state.upsert(first)
     after = state.snapshot(NOW)
     assert [after.measure(name).mean.tolist() for name in ("cpu", "memory")] == [[10.0, 30.0], [20.0, 40.0]]
-    state.set_measures(Measured(of_load({"n2": (50.0, 60.0, NOW)}), {}))
+    state.set_measures(Measured(of_load({"n2": (50.0, 60.0, NOW)})))
     last = state.snapshot(NOW)
     assert last.version > after.version
     assert last.measure("cpu").known.tolist() == [False, True]
@@ -94,7 +94,7 @@ def beside(*pods: core.Pod, loads: Mapping[str, tuple[float, float]], **estimato
     state = State()
     for obj in (*world(f"{NODES}job new: 3 x cpu=1"), *pods):
         state.upsert(obj)
-    state.set_measures(Measured(of_load({name: (*load, NOW) for name, load in loads.items()}), {}))
+    state.set_measures(Measured(of_load({name: (*load, NOW) for name, load in loads.items()})))
     usage = {"cpu.weight": 1, "memory.weight": 0, "usage.weight": 1, "estimator": estimator}
     return Scene(state.snapshot(NOW, "test"), {"usage": usage})
 

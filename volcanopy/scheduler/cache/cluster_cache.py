@@ -113,7 +113,7 @@ class State(StateTables):
         self.version += 1
 
     def set_measures(self, measured: Measured | None) -> None:
-        """Set what sources measured of nodes and pods; what they measured before is dropped."""
+        """Set what sources measured of nodes; what they measured before is dropped."""
         self.measured = measured
         self.version += 1
 

@@ -1,24 +1,22 @@
-"""Measures of nodes and pods: an open table of named series, such as the load of cpu, power or the traffic of a network card.
+"""Measures of nodes: an open table of named series, such as the load of cpu, power or the traffic of a network card.
 
 A measure has a mean, and if its source gives them a deviation, a peak and a prediction. ``cpu`` and ``memory`` of nodes are
 percentages; the unit of every other measure is that of its source. Values come from the sources of the scheduler's
-configuration, and from annotations of nodes and pods (:data:`volcanopy.api.names.MEASURE_PREFIX`).
+configuration, and from annotations of nodes (:data:`volcanopy.api.names.MEASURE_PREFIX`).
 
 Unknown is NaN: what was not measured, and what is older than the table allows.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from volcanopy.api import core, names
-from volcanopy.scheduler.model.pod_columns import of_each_pod
 from volcanopy.scheduler.model.resources import Floats, Mask
 
 
@@ -36,25 +34,24 @@ UNKNOWN = (math.nan,) * 5
 """In place of a reading."""
 
 Readings = Mapping[str, Mapping[str, Reading]]
-"""By measure, and by node or by namespace and name of a pod."""
+"""By measure and by node."""
 
 
 class Measured(NamedTuple):
     """What sources returned, the interval of their queries, and the age above which a value is unknown."""
 
     nodes: Readings
-    pods: Readings
     interval: timedelta = timedelta(seconds=30)
     """What began to run less than this before a measurement does not show in it."""
     max_age: timedelta = timedelta(minutes=5)
 
 
-NOTHING = Measured({}, {})
+NOTHING = Measured({})
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A measure as columns of the same length: one value for each node or task, NaN where it is unknown."""
+    """A measure as columns of the same length: one value for each node, NaN where it is unknown."""
 
     mean: Floats
     deviation: Floats
@@ -84,7 +81,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class MeasureTable:
-    """All measures of the nodes of a snapshot as columns, and what sources returned of nodes and pods."""
+    """All measures of the nodes of a snapshot as columns, and what sources returned."""
 
     nodes: Mapping[str, Series] = field(default_factory=dict)
     measured: Measured = NOTHING
@@ -94,28 +91,6 @@ class MeasureTable:
         """Return the measure of all nodes, of which there are ``size``; what is missing or too old is NaN."""
         series = self.nodes.get(name)
         return columns([None] * size) if series is None else self.current(series, now)
-
-    def of_pods(
-        self,
-        name: str,
-        lasting: dict[Any, Any],
-        pods: NDArray[np.object_],
-        row_of: Callable[[str], int | None],
-        now: datetime,
-    ) -> Series:
-        """Return the measure of the pods of each row: what sources returned, else what their annotations contain.
-
-        ``lasting`` keeps what was read from annotations; ``row_of`` returns the row of a pod by namespace and name.
-        """
-        read = of_each_pod(
-            lasting, f"measure {name}", pods, UNKNOWN, lambda pod: annotated(pod.metadata.annotations, name) or UNKNOWN
-        )
-        values = read.copy()
-        for key, value in self.measured.pods.get(name, {}).items():
-            row = row_of(key)
-            if row is not None:
-                values[row] = value
-        return self.current(_series(values), now)
 
     def current(self, series: Series, now: datetime) -> Series:
         """Return the series without values that are too old."""
@@ -155,10 +130,7 @@ def _annotated(nodes: Iterable[core.Node]) -> dict[str, dict[str, Reading]]:
 
 def columns(readings: Sequence[Reading | None]) -> Series:
     """Return a series with these values."""
-    return _series(np.array([UNKNOWN if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5))
-
-
-def _series(values: Floats) -> Series:
+    values = np.array([UNKNOWN if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5)
     mean, at, deviation, peak, prediction = (np.ascontiguousarray(column) for column in values.T)
     for column in (mean, at, deviation, peak, prediction):
         column.setflags(write=False)

@@ -289,7 +289,7 @@ class Snapshot:
     """What the agents of nodes report of their cpus, by the nodes' names."""
     priority_classes: Mapping[str, core.PriorityClass] = field(default_factory=dict)
     measures: MeasureTable = field(default_factory=MeasureTable)
-    """What was measured of nodes and pods, of whatever age; :meth:`measure` is for plugins."""
+    """What was measured of nodes, of whatever age; :meth:`measure` is for plugins."""
     previous: datetime | None = None
     """The moment of the cycle before this one; None for the first."""
     hypernodes: HyperNodeTable = field(default_factory=lambda: without(0))
@@ -323,10 +323,6 @@ class Snapshot:
     def measure(self, name: str) -> Series:
         """A measure of the nodes; values that are missing or too old are NaN."""
         return self.measures.of_nodes(name, len(self.nodes), self.now)
-
-    def pod_measure(self, name: str) -> Series:
-        """A measure of the pods by task row, from sources and else from annotations; missing or old values are NaN."""
-        return self.measures.of_pods(name, self.nodes.traits.lasting, self.tasks.pods, self.task_row, self.now)
 
     @cached_property
     def total(self) -> Ints:

@@ -1,4 +1,4 @@
-"""The block ``metrics`` of the scheduler's configuration: the sources of measures of nodes and pods.
+"""The block ``metrics`` of the scheduler's configuration: the sources of measures of nodes.
 
 This module only reads the block. The service queries the sources and gives the results to the cluster cache.
 """
@@ -21,7 +21,7 @@ _OF_TYPE = ("cpu", "memory")
 
 
 class MeasureQueries(Arguments):
-    """The queries of Prometheus for a measure. Series of nodes have the label ``node``, ``nodename`` or ``instance``."""
+    """The queries of Prometheus for a measure. Series have the label ``node``, ``nodename`` or ``instance``."""
 
     query: str = ""
     """The mean. ``cpu`` and ``memory`` need none where a source of the type above measures them."""
@@ -31,8 +31,6 @@ class MeasureQueries(Arguments):
     """The largest value."""
     prediction: str = ""
     """The value that is expected."""
-    pods: bool = False
-    """Whether the series are those of pods, with the labels ``namespace`` and ``pod``."""
 
     @model_validator(mode="after")
     def _has_a_query(self) -> "MeasureQueries":
@@ -56,8 +54,7 @@ class Metrics(Arguments):
     address: str = ""
     """The URL of the Prometheus server."""
     measures: dict[str, MeasureQueries] = Field(default_factory=dict)
-    """Measures by name, each with the queries for Prometheus ``query``, ``deviation``, ``peak`` or ``prediction``; with
-    ``pods: true`` those of pods."""
+    """Measures by name, each with the queries for Prometheus ``query``, ``deviation``, ``peak`` or ``prediction``."""
     interval: PositiveDuration = timedelta(seconds=30)
     """The interval of the queries."""
     max_age: PositiveDuration = Field(timedelta(minutes=5), alias="maxAge")

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Self
 
 from volcanopy.api import quantity
 from volcanopy.kube.client.api_client import Client
@@ -50,7 +50,7 @@ def _capacities(state: State) -> Mapping[str, Mapping[str, int]]:
 
 
 class PrometheusMeasure(PrometheusServer):
-    """One measure from Prometheus: a query for each of its statistics, whatever the number of nodes or pods."""
+    """One measure from Prometheus: a query for each of its statistics, whatever the number of nodes."""
 
     def __init__(self, name: str, queries: MeasureQueries, address: str, *, insecure: bool = False) -> None:
         super().__init__(address, insecure=insecure)
@@ -58,25 +58,18 @@ class PrometheusMeasure(PrometheusServer):
 
     async def measure(self) -> SourceReadings:
         """Run the queries. Raises LoadError."""
-        parts, key = self._queries.parts, pod_of if self._queries.pods else node_of
+        parts = self._queries.parts
         try:
-            results = await asyncio.gather(*(self.query(query, key) for query in parts.values()))
+            results = await asyncio.gather(*(self.query(query, node_of) for query in parts.values()))
         except LoadError as fault:
             raise LoadError(f"measure {self._name}: {fault}") from fault
         values: dict[str, dict[str, float]] = {}
         for part, result in zip(parts, results, strict=True):
-            for target, (value, moment) in result.items():
-                of_target = values.setdefault(target, {"mean": math.nan})
-                of_target[part] = value
-                of_target["at"] = min(moment.timestamp(), of_target.get("at", math.inf))
-        readings = {self._name: {target: Reading(**each) for target, each in sorted(values.items())}}
-        return SourceReadings({}, readings) if self._queries.pods else SourceReadings(readings)
-
-
-def pod_of(labels: Mapping[str, Any]) -> str:
-    """Return the namespace and name of the pod that the labels of a series name; empty without one."""
-    namespace, name = (labels.get(label, "") for label in ("namespace", "pod"))
-    return f"{namespace}/{name}" if namespace and name else ""
+            for node, (value, moment) in result.items():
+                of_node = values.setdefault(node, {"mean": math.nan})
+                of_node[part] = value
+                of_node["at"] = min(moment.timestamp(), of_node.get("at", math.inf))
+        return SourceReadings({self._name: {node: Reading(**each) for node, each in sorted(values.items())}})
 
 
 class Sources:
@@ -103,12 +96,10 @@ class Sources:
             raise LoadError("; ".join(problems))
         self._last |= {place: result for place, result in enumerate(results) if isinstance(result, SourceReadings)}
         nodes: dict[str, dict[str, Reading]] = {}
-        pods: dict[str, dict[str, Reading]] = {}
         for place in sorted(self._last):
-            for total, own in ((nodes, self._last[place].nodes), (pods, self._last[place].pods)):
-                for name, readings in own.items():
-                    _merge(total.setdefault(name, {}), readings)
-        return SourceReadings(nodes, pods, "; ".join(problems))
+            for name, readings in self._last[place].nodes.items():
+                _merge(nodes.setdefault(name, {}), readings)
+        return SourceReadings(nodes, "; ".join(problems))
 
 
 async def _measured(single: MeasureSource) -> SourceReadings | str:

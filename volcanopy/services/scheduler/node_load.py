@@ -1,4 +1,4 @@
-"""Measures of nodes and pods: read periodically from the configured sources into the scheduler's state.
+"""Measures of nodes: read periodically from the configured sources into the scheduler's state.
 
 A source that fails is retried with back-off; its last values stay in force until they are too old.
 """
@@ -64,7 +64,7 @@ class LoadFollower:
             else:
                 self._note(answer.problem)
                 backoff.reset()
-                measured = Measured(answer.nodes, answer.pods, settings.interval, settings.max_age)
+                measured = Measured(answer.nodes, settings.interval, settings.max_age)
                 self._store.state.set_measures(measured)
                 self._store.changed.set()
                 pause = settings.interval.total_seconds()

@@ -11,7 +11,6 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
 import aiohttp
@@ -48,10 +47,9 @@ MEMORY_QUERY = (
 
 
 class SourceReadings(NamedTuple):
-    """The measures that a source returned, by name and by node or pod; ``problem`` names what it could not read."""
+    """The measures that a source returned, by name and by node; ``problem`` names what it could not read."""
 
     nodes: Readings
-    pods: Readings = MappingProxyType({})
     problem: str = ""
 
 

@@ -33,10 +33,9 @@ class Value(ReadModel, frozen=True, kw_only=True, gc=False):
 
 
 class Measure(ReadModel, frozen=True, kw_only=True, gc=False):
-    """The values of a measure, by node and by pod."""
+    """The values of a measure by node."""
 
     nodes: dict[str, Value] = msgspec.field(default_factory=dict)
-    pods: dict[str, Value] = msgspec.field(default_factory=dict)
 
 
 class Measures(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -135,10 +134,7 @@ def _measures(snapshot: Snapshot) -> Measures | None:
     measured = snapshot.measures.measured
     if measured is NOTHING:
         return None
-    series = {
-        name: Measure(nodes=_values(measured.nodes.get(name, {})), pods=_values(measured.pods.get(name, {})))
-        for name in sorted(measured.nodes.keys() | measured.pods.keys())
-    }
+    series = {name: Measure(nodes=_values(nodes)) for name, nodes in sorted(measured.nodes.items())}
     return Measures(interval=measured.interval.total_seconds(), max_age=measured.max_age.total_seconds(), series=series)
 
 
@@ -180,7 +176,6 @@ def apply_cycle(state: State, cycle: SchedulingCycle) -> None:
         state.set_measures(
             Measured(
                 {name: readings(each.nodes) for name, each in measures.series.items() if each.nodes},
-                {name: readings(each.pods) for name, each in measures.series.items() if each.pods},
                 timedelta(seconds=measures.interval),
                 timedelta(seconds=measures.max_age),
             )
