@@ -38,8 +38,6 @@ class ConsolidateArguments(Arguments):
 
     most_pods: int = Field(8, alias="maxPods", ge=1)
     """The most pods that are moved for one gang."""
-    most_gangs: int = Field(1, alias="maxGangs", ge=1)
-    """The most gangs for which pods are moved in one cycle."""
     after: Duration = "1m"
     """The time from the creation of a job until pods are moved for it."""
     cooldown: Duration = "1h"
@@ -67,15 +65,13 @@ class Consolidate:
     model: ClassVar[type[Arguments]] = ConsolidateArguments
 
     def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
-        """Move pods for the first gangs for which that is possible."""
+        """Move pods for the first gang for which that is possible."""
         place_first(session)
         search = _Search(session, ConsolidateArguments.model_validate(arguments))
-        started = 0
         for job in _waiting_gangs(session):
-            if started == search.arguments.most_gangs:
-                return
             move = search.move_for(job)
-            started += move is not None and _apply(session, job, move)
+            if move is not None and _apply(session, job, move):
+                return
 
 
 def _waiting_gangs(session: Session) -> Iterator[JobView]:

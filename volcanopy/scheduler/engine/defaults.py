@@ -83,6 +83,9 @@ REPACK_STEPS = 6_000
 SIZE_UNIT = 1e-8
 """The unit of the sizes of pods, as a fraction of the cluster: sums of sizes and of lost work are exact, also as floats."""
 
+MIXED_PODS = 1_000
+"""So many pods with GPUs, those that were created last, stand for the pods that will come."""
+
 # Caches of scores: they change the time of a cycle, not its plan
 
 SCORED_PLACES = 1 << 14

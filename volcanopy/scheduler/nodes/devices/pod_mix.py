@@ -25,11 +25,11 @@ MOST = 64
 """The classes that are considered, the most frequent first."""
 
 
-def gpu_resources(axis: Axis, gpus: Sequence[str] = GPUS, mig: str = MIG) -> dict[int, float]:
+def gpu_resources(axis: Axis, gpus: Sequence[str] = GPUS) -> dict[int, float]:
     """Return the positions of the extended resources that are GPUs or MIG slices, each with the part of a GPU of a unit."""
     parts = {}
     for position, name in enumerate(axis.names):
-        slices = slices_of(name.removeprefix(mig)) if name.startswith(mig) else 0
+        slices = slices_of(name.removeprefix(MIG)) if name.startswith(MIG) else 0
         if name in gpus:
             parts[position] = 1.0
         elif slices:

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
@@ -21,7 +22,6 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
 from volcanopy.scheduler.nodes.devices.pod_mix import (
     GPUS,
-    MIG,
     CardKind,
     Mix,
     PodClass,
@@ -40,20 +40,14 @@ _DIGITS = 9
 
 
 class FragmentationArguments(Arguments):
-    """Weights, and which pods stand for those that will come."""
+    """Weights, and what counts as a GPU."""
 
     weight: int = Field(1, ge=0, alias="fragmentation.weight")
     """The weight of the plugin's score."""
-    stranded: float = Field(1.0, ge=0, alias="fragmentation.stranded")
-    """How much a GPU counts that pods cannot use up for lack of cpu or memory, beside one that the next pod cannot use."""
-    recent: int = Field(1000, ge=1, alias="fragmentation.recent")
-    """The mix of pods is that of so many pods with GPUs, the last created, waiting ones included."""
     exclusive: bool = Field(True, alias="fragmentation.exclusive")
     """Where nodes have GPUs, binpack and the scores by amounts of nodeorder do not count."""
     gpus: tuple[str, ...] = Field(GPUS, alias="fragmentation.gpus")
     """The extended resources whose unit is a GPU."""
-    mig: str = Field(MIG, alias="fragmentation.mig")
-    """The beginning of the names of MIG profiles, before `3g.20gb`: their unit is as many sevenths of a GPU."""
     device_classes: tuple[str, ...] = Field(CLASSES, alias="fragmentation.deviceClasses")
     """The device classes whose devices are GPUs or, by their attribute `profile`, MIG devices."""
 
@@ -139,7 +133,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         """Find the resources that are GPUs."""
         self._parts: Mapping[int, float] = {
             position: part
-            for position, part in gpu_resources(self.cluster.axis, self.args.gpus, self.args.mig).items()
+            for position, part in gpu_resources(self.cluster.axis, self.args.gpus).items()
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
 
@@ -207,9 +201,8 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
     def _worth(
         self, mix: Mix, units: Ints, gpus: Floats, free: Floats, amounts: tuple[Ints, Ints], rows: Rows
     ) -> Floats:
-        """(S, N): the GPUs that pods of the mix can use, less what counts of those that are stranded."""
-        lost = self.args.stranded * stranded(free, amounts, mix.per_gpu) if self.args.stranded else 0.0
-        worth: Floats = mix.usable(units, gpus, *amounts, rows) - lost
+        """(S, N): the GPUs that pods of the mix can use, less those that are stranded."""
+        worth: Floats = mix.usable(units, gpus, *amounts, rows) - stranded(free, amounts, mix.per_gpu)
         return worth
 
     def _loss(self, mix: Mix, tasks: TasksView, nodes: NodesView) -> Floats:
@@ -334,10 +327,10 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             with_gpus |= request[position] > 0
         with_gpus[list(sharing)] = True
         rows = np.flatnonzero((table.status != Status.ABSENT) & with_gpus[table.shape])
-        if len(rows) > self.args.recent:
+        before = len(rows) - defaults.MIXED_PODS
+        if before > 0:
             created = table.created[rows]
-            since = np.partition(created, len(rows) - self.args.recent)[len(rows) - self.args.recent]
-            rows = rows[created >= since]
+            rows = rows[created >= np.partition(created, before)[before]]
         counts: dict[tuple[int, Hashable], tuple[int, int]] = {}
         for row, shape in zip(rows.tolist(), table.shape[rows].tolist(), strict=True):
             key = shape, self._provider.kind(self.cluster.task(row)) if self._provider and shape in sharing else None
