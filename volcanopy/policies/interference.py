@@ -12,7 +12,6 @@ from pydantic import Field
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.pod_columns import of_each_pod
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
@@ -54,18 +53,16 @@ class Interference(Nodes, Plugin[InterferenceArguments]):
         for name, row in slowdown.items():
             for neighbour, percent in row.items():
                 self._matrix[self._number[name], self._number[neighbour]] = percent
-        pods, none = self.cluster.snapshot.tasks.pods, float(size - 1)
-        kind = f"interference {self.args.label} {classes}"
-        numbers = of_each_pod(self.cluster.traits.lasting, kind, pods, (none,), lambda pod: (self._class_of(pod),))
-        self._class = numbers[:, 0].astype(np.intp)
+        pods = self.cluster.snapshot.tasks.pods.tolist()
+        self._class = np.fromiter(map(self._class_of, pods), np.intp, len(pods))
         self._class_of_task = self.task_value(lambda task: int(self._class[task.row]))
         self._node = np.full(len(pods), NONE, dtype=np.intp)
         self._counts: Floats = np.zeros((size, len(self.cluster.snapshot.nodes)))
         self._seen = 0
         self._renew(np.arange(len(pods)))
 
-    def _class_of(self, pod: core.Pod) -> int:
-        label = pod.metadata.labels.get(self.args.label, "")
+    def _class_of(self, pod: core.Pod | None) -> int:
+        label = "" if pod is None else pod.metadata.labels.get(self.args.label, "")
         return self._number.get(label, len(self._number))
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
