@@ -12,6 +12,7 @@ import numpy as np
 
 from volcanopy.api import quantity
 from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.score_cache import rejected as rejected_by
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.messages import quantities, short
@@ -121,21 +122,17 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, r
         if short:
             reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
             why.counts[reason] = why.counts.get(reason, 0) + short
-    others: Mask = ~_union([each for each in rejections if not each.reserved_for], len(rows))
+    others: Mask = ~rejected_by([each for each in rejections if not each.reserved_for], len(rows))
     if others.any():
         why.nearest = _nearest(ledger, request, dims, rows[others], future[:, others])
     elif len(rows):
         fits = np.array((future[dims] >= request[dims, None]).all(axis=0), dtype=np.bool_)
-        why.but_for = _but_for(rejections, fits) or _least_rejected(ledger, rejections, request, dims, rows, future)
+        times = np.sum([each.nodes for each in rejections], axis=0)
+        why.but_for = _but_for(rejections, times, fits) or _least_rejected(
+            ledger, rejections, times, request, dims, rows, future
+        )
     why.blocked_by = _blocked_by(ledger, rejections, task, dims, rows[~rejected])
     return why
-
-
-def _union(rejections: Sequence[NodeRejection], count: int) -> Mask:
-    rejected = np.zeros(count, dtype=np.bool_)
-    for rejection in rejections:
-        rejected |= rejection.nodes
-    return rejected
 
 
 def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints) -> Nearest | None:
@@ -162,11 +159,11 @@ def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints
     )
 
 
-def _but_for(rejections: Sequence[NodeRejection], fits: Mask) -> str:
-    """Return the only reason on most nodes with enough resources, and how many those are; empty without such nodes."""
-    times = np.zeros(len(fits), dtype=np.int64)
-    for rejection in rejections:
-        times += rejection.nodes
+def _but_for(rejections: Sequence[NodeRejection], times: Ints, fits: Mask) -> str:
+    """Return the only reason on most nodes with enough resources, and how many those are; empty without such nodes.
+
+    ``times`` (M,) is how many reasons each node has.
+    """
     alone: dict[str, int] = {}
     for rejection in rejections:
         count = int((rejection.nodes & (times == 1) & fits).sum())
@@ -179,12 +176,15 @@ def _but_for(rejections: Sequence[NodeRejection], fits: Mask) -> str:
 
 
 def _least_rejected(
-    ledger: Ledger, rejections: Sequence[NodeRejection], request: Ints, dims: Rows, rows: Rows, future: Ints
+    ledger: Ledger,
+    rejections: Sequence[NodeRejection],
+    times: Ints,
+    request: Ints,
+    dims: Rows,
+    rows: Rows,
+    future: Ints,
 ) -> str:
     """The node with the fewest reasons against it, of those the nearest, and what is in the way there."""
-    times = np.zeros(len(rows), dtype=np.int64)
-    for rejection in rejections:
-        times += rejection.nodes
     few = np.flatnonzero(times == times.min())
     nearest = _nearest(ledger, request, dims, rows[few], future[:, few])
     place = int(few[0]) if nearest is None else rows.tolist().index(ledger.snapshot.nodes.index[nearest.name])

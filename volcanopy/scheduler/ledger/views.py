@@ -17,9 +17,9 @@ from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VAL
 T = TypeVar("T")
 _READY: list[int] = np.flatnonzero(READY).tolist()
 _VALID: list[int] = np.flatnonzero(VALID).tolist()
-_HOLDING = np.flatnonzero(HOLDING)
-_CLAIMING = np.append(_HOLDING, Status.PIPELINED)
-_SCHEDULED = np.flatnonzero(SCHEDULED)
+_SCHEDULED: list[int] = np.flatnonzero(SCHEDULED).tolist()
+_HOLDING: list[int] = np.flatnonzero(HOLDING).tolist()
+_CLAIMING = [*_HOLDING, int(Status.PIPELINED)]
 _PENDING = (Status.PENDING,)
 _FEW = 256
 """Up to so many unsettled tasks are searched for those of a job."""
@@ -45,9 +45,14 @@ def of_shape(column: Callable[[ShapeTable], Sequence[T]]) -> T:
     return cast("T", property(lambda task: column(task._ledger.snapshot.shapes)[task.shape]))
 
 
-def total(statuses: Sequence[int] | Rows, counts: Callable[[Ledger], Ints]) -> int:
+def total(statuses: Sequence[int], counts: Callable[[Ledger], Ints]) -> int:
     """Return a read-only property of a view: how many tasks of its row have one of these statuses."""
-    return cast("int", property(lambda view: int(counts(view._ledger)[statuses, view.row].sum())))
+
+    def count(view: RowView) -> int:
+        column = counts(view._ledger)[:, view.row].tolist()
+        return sum([column[status] for status in statuses])
+
+    return cast("int", property(count))
 
 
 class TaskView(RowView):
@@ -243,18 +248,10 @@ class JobView(RowView):
         least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
         return (ledger.job_counts[:, row].tobytes(), int(least), int(idle))
 
-    @property
-    def ready_count(self) -> int:
-        """Tasks that have a node or have succeeded."""
-        counts = self._ledger.job_counts[:, self.row].tolist()
-        return sum([counts[status] for status in _READY])
-
-    @property
-    def valid_count(self) -> int:
-        """Tasks that count for the gang, or can still do so."""
-        counts = self._ledger.job_counts[:, self.row].tolist()
-        return sum([counts[status] for status in _VALID])
-
+    ready_count = total(_READY, lambda ledger: ledger.job_counts)
+    """Tasks that have a node or have succeeded."""
+    valid_count = total(_VALID, lambda ledger: ledger.job_counts)
+    """Tasks that count for the gang, or can still do so."""
     scheduled_count = total(_SCHEDULED, lambda ledger: ledger.job_counts)
     """Tasks that are bound or finished according to the API server."""
     waiting_count = cell(int, lambda ledger: ledger.job_counts[Status.PIPELINED])
@@ -283,7 +280,7 @@ class JobView(RowView):
         lacking = self.min_available - self.ready_count - self.waiting_count
         return max(lacking, 1) if self._runs_again(_CLAIMING) else lacking
 
-    def _runs_again(self, present: Rows) -> bool:
+    def _runs_again(self, present: Sequence[int]) -> bool:
         """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""
         counts = self._ledger.job_counts[:, self.row]
         return bool(counts[Status.SUCCEEDED] and counts[Status.PENDING] and not counts[present].any())

@@ -53,9 +53,9 @@ class Axis:
     def __contains__(self, name: object) -> bool:
         return name in self.index
 
-    def vector(self, units: Mapping[str, int], absent: int = 0) -> Ints:
+    def vector(self, units: Mapping[str, int]) -> Ints:
         """Base units by name as an (R,) vector; names outside the axis are left out."""
-        values = np.full(len(self.names), absent, dtype=np.int64)
+        values = np.zeros(len(self.names), dtype=np.int64)
         for name, value in units.items():
             position = self.index.get(name)
             if position is not None:
