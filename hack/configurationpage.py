@@ -40,7 +40,7 @@ The default configuration:
 - `actions` run in this order in each cycle.
 - `tiers` are lists of plugins. If several plugins vote, the first tier with a vote decides.
 - `configurations` contains arguments of actions.
-- `metrics` has the sources of [measures](measures.md) of nodes and pods, such as the load of cpu, for plugins that read them.
+- `metrics` has the sources of [measures](measures.md) of nodes, such as the load of cpu, for plugins that read them.
 
 `volcanopy plan -f cluster.json --config FILE` shows what the scheduler would decide with a configuration.
 """
