@@ -6,7 +6,7 @@ Both walk the object once and copy only what they change.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -49,6 +49,8 @@ class SchemaNode:
     defaulting: tuple[tuple[str, SchemaNode], ...] = ()
     has_defaults: bool = False
     has_rules: bool = False
+    logic: Mapping[str, tuple[SchemaNode, ...]] = field(default_factory=dict)
+    """The schemas of `allOf`, `anyOf`, `oneOf` and `not`."""
 
     def member(self, key: str) -> SchemaNode | None:
         """The schema of one member of an object."""
@@ -82,6 +84,9 @@ def read_schema(source: Mapping[str, Any], known: dict[int, SchemaNode] | None =
     node.list_type = source.get("x-kubernetes-list-type") or "atomic"
     node.list_keys = tuple(source.get("x-kubernetes-list-map-keys") or ())
     node.rules = tuple(source.get("x-kubernetes-validations") or ())
+    logic = {word: source[word] for word in ("allOf", "anyOf", "oneOf") if source.get(word)}
+    logic |= {"not": [source["not"]]} if source.get("not") else {}
+    node.logic = {word: tuple(map(read_schema, parts)) for word, parts in logic.items()}
     children = [*node.properties.values(), *(child for child in (node.additional, node.items) if child)]
     node.has_defaults = any(child.has_defaults or child.default is not NO_DEFAULT for child in children)
     node.defaulting = tuple(
@@ -91,51 +96,6 @@ def read_schema(source: Mapping[str, Any], known: dict[int, SchemaNode] | None =
     )
     node.has_rules = bool(node.rules) or any(child.has_rules for child in children)
     return node
-
-
-def compile_clean(node: SchemaNode | None) -> Callable[[Json], bool]:
-    """A quick look at a whole value: true if `prune` and `drop_nulls` would surely change nothing."""
-    if node is None:
-        return lambda _: False
-    item = compile_clean(node.items) if node.items is not None else None
-    other = compile_clean(node.additional) if node.additional is not None else None
-    members = {name: compile_clean(child) for name, child in node.properties.items() if _has_parts(child)}
-    known, preserve, embedded = node.properties, node.preserve, node.embedded
-
-    def clean(value: Json) -> bool:
-        kind = type(value)
-        if kind is dict:
-            for key, member in value.items():
-                if member is None:
-                    return False
-                if type(member) is not dict and type(member) is not list:
-                    if key in known or preserve or other is not None or (embedded and key in META):
-                        continue
-                    return False
-                if embedded and key == "metadata" and not META_FIELDS.issuperset(member):
-                    return False
-                judge = members.get(key)
-                if judge is None:
-                    if key in known or not (preserve or (embedded and key in META) or other is not None):
-                        return False
-                    if other is None:
-                        continue
-                    judge = other
-                if not judge(member):
-                    return False
-            return True
-        if kind is list:
-            if item is None:
-                return preserve
-            return all(map(item, value))
-        return value is not None
-
-    return clean
-
-
-def _has_parts(node: SchemaNode) -> bool:
-    """Whether values of this node may be objects or lists."""
-    return not node.types or "object" in node.types or "array" in node.types
 
 
 def drop_nulls(value: Json, node: SchemaNode | None) -> Json:

@@ -26,10 +26,8 @@ from embedded_apiserver.schema.field_errors import (  # fmt: skip
     FieldError,
     FieldPath,
 )
-from embedded_apiserver.schema.predicates import Check, compile_check
 from embedded_apiserver.schema.schema_tree import (
     SchemaNode,
-    compile_clean,
     default,
     drop_nulls,
     prune,
@@ -53,8 +51,6 @@ class Structural:
 
     root: SchemaNode
     schema: Mapping[str, Any]
-    _clean: Check
-    _check: Check | None
     _rules: _RuleWalk | None
 
     @classmethod
@@ -65,21 +61,17 @@ class Structural:
 
     def default(self, obj: Json) -> Json:
         """The object with the schema's defaults, and without nulls where none are allowed."""
-        return default(obj if self._clean(obj) else drop_nulls(obj, self.root), self.root)
+        return default(drop_nulls(obj, self.root), self.root)
 
     def prune(self, obj: Json) -> tuple[Json, list[str]]:
         """The object without unknown fields, and their paths, sorted; those of the object's own metadata first."""
-        if self._clean(obj):
-            return obj, []
         unknown: list[str] = []
         pruned = prune(obj, self.root, (), unknown)
         return pruned, sorted(unknown, key=lambda path: (not path.startswith("metadata."), path))
 
     def validate(self, obj: Json, old: Json | None = None) -> list[FieldError]:
         """Every fault of an object; with `old`, transition rules apply and what did not change is let pass."""
-        errors: list[FieldError] = []
-        if self._check is not None and not self._check(obj):
-            errors = explain(self.root, obj)
+        errors = explain(self.root, obj, old=old)
         if old is not None:
             errors = [error for error in errors if not _unchanged(self.root, obj, old, error)]
         if any(error.reason in _BLOCKING for error in errors):
@@ -97,7 +89,7 @@ def _compiled(schema: bytes, _thread: int) -> Structural:
     source = msgspec.json.decode(schema)
     root = read_schema(source)
     root.embedded = True
-    return Structural(root, source, compile_clean(root), compile_check(root), _compile_walk(root, root=True))
+    return Structural(root, source, _compile_walk(root, root=True))
 
 
 @dataclass(slots=True)

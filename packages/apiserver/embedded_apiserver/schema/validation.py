@@ -1,9 +1,8 @@
-"""Schema errors of a value, worded as by a real API server.
-
-Called only where the compiled predicate of `predicates` is false.
-"""
+"""Schema errors of a value, worded as by a real API server. A valid value costs no texts: paths are made for errors only."""
 
 import json
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from embedded_apiserver.schema.field_errors import (
     DUPLICATE,
@@ -19,62 +18,92 @@ from embedded_apiserver.schema.field_errors import (
     path_text,
 )
 from embedded_apiserver.schema.formats import FORMATS, INTEGER_RANGES, matcher
-from embedded_apiserver.schema.predicates import (
-    Json,
-    bounds_of,
-    format_of,
-    has_type,
-    in_bounds,
-    json_type,
-    repeated,
-    required_members,
-    same,
-)
-from embedded_apiserver.schema.schema_tree import SchemaNode, read_schema
+from embedded_apiserver.schema.schema_tree import SchemaNode
+
+Json = Any
 
 
-def explain(node: SchemaNode, value: Json, steps: FieldPath = ()) -> list[FieldError]:
-    """Every error of a value, worded as by a real API server; empty where the predicate is true."""
-    place = path_text(steps) if steps else ""
+_JSON_TYPES: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    str: "string",
+    int: "integer",
+    float: "number",
+    list: "array",
+}
+
+
+def _json_type(value: Json) -> str:
+    """The JSON schema type of a value; a float is a number even where it is whole."""
+    return _JSON_TYPES.get(type(value), "object")
+
+
+def _has_type(value: Json, types: tuple[str, ...]) -> bool:
+    """Whether the value is of one of these types (none means any)."""
+    kind = _json_type(value)
+    if not types or kind in types:
+        return True
+    if kind == "integer":
+        return "number" in types
+    return kind == "number" and "integer" in types and float(value).is_integer()
+
+
+def explain(node: SchemaNode, value: Json, steps: FieldPath = (), old: Json = None) -> list[FieldError]:
+    """Every error of a value, worded as by a real API server; members that are as in an old object are not looked at."""
     if value is None and node.nullable and not node.source.get("enum"):
         return []
     # A value of the wrong type is judged by the rules for its own type too, as a real server does.
-    wrong = not has_type(value, node.types) and not (value is None and node.nullable)
-    errors = [_wrong_type(node, value, steps, place)] if wrong else []
-    errors += _explain_logic(node, value, steps, place)
+    wrong = not _has_type(value, node.types) and not (value is None and node.nullable)
+    errors = [_wrong_type(node, value, steps)] if wrong else []
+    if node.logic:
+        errors += _explain_logic(node, value, steps)
     if isinstance(value, str):
-        errors += _explain_text(node, value, steps, place)
+        errors += _explain_text(node, value, steps)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        errors += _explain_number(node, value, steps, place)
+        errors += _explain_number(node, value, steps)
     elif isinstance(value, list):
-        errors += _explain_list(node, value, steps, place)
-    if (enum := node.source.get("enum")) and not any(same(value, allowed) for allowed in enum):
+        errors += _explain_list(node, value, steps)
+    if (enum := node.source.get("enum")) and not any(_same(value, allowed) for allowed in enum):
         choices = [f'"{choice if isinstance(choice, str) else json.dumps(choice)}"' for choice in enum]
         errors.append(
             FieldError(path_text(steps), NOT_SUPPORTED, f"supported values: {', '.join(choices)}", value, steps)
         )
     if isinstance(value, dict):
-        errors += _explain_object(node, value, steps, place)
+        errors += _explain_object(node, value, steps, old if isinstance(old, dict) else {})
     return errors
 
 
-def _invalid(steps: FieldPath, place: str, value: Json, complaint: str) -> FieldError:
-    return FieldError(path_text(steps), INVALID, f"{place} in body {complaint}", value, steps)
+def _place(steps: FieldPath) -> str:
+    return path_text(steps) if steps else ""
 
 
-def _wrong_type(node: SchemaNode, value: Json, steps: FieldPath, place: str) -> FieldError:
-    actual, expected = json_type(value), ",".join(node.types)
+def _invalid(steps: FieldPath, value: Json, complaint: str) -> FieldError:
+    return FieldError(path_text(steps), INVALID, f"{_place(steps)} in body {complaint}", value, steps)
+
+
+def _wrong_type(node: SchemaNode, value: Json, steps: FieldPath) -> FieldError:
+    actual, expected = _json_type(value), ",".join(node.types)
     form = node.source.get("format", "")
     known = form in INTEGER_RANGES or form in ("float", "double") or form in FORMATS
     if known and value is not None and not isinstance(value, (str, list)):
         # With a format, a real server compares formats instead of types and names its own of the value.
         expected, actual = form, {"integer": "int64", "number": "float64"}.get(actual, "")
     return FieldError(
-        path_text(steps), TYPE_INVALID, f'{place} in body must be of type {expected}: "{actual}"', actual, steps
+        path_text(steps), TYPE_INVALID, f'{_place(steps)} in body must be of type {expected}: "{actual}"', actual, steps
     )
 
 
-def _explain_text(node: SchemaNode, value: str, steps: FieldPath, place: str) -> list[FieldError]:
+def _same(value: Json, allowed: Json) -> bool:
+    """Equality as JSON knows it: true is not 1."""
+    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
+
+
+def _format_of(node: SchemaNode) -> Callable[[str], bool] | None:
+    """The check of a text's format, None where it has none that is known."""
+    return FORMATS.get(node.source.get("format", "")) if node.types in ((), ("string",)) else None
+
+
+def _explain_text(node: SchemaNode, value: str, steps: FieldPath) -> list[FieldError]:
     source = node.source
     errors = []
     high, low = source.get("maxLength"), source.get("minLength")
@@ -83,44 +112,45 @@ def _explain_text(node: SchemaNode, value: str, steps: FieldPath, place: str) ->
         unit = "byte" if high == 1 else "bytes"
         errors.append(FieldError(path_text(steps), TOO_LONG, f"may not be more than {high} {unit}", value, steps))
     elif low is not None and len(value) < low:
-        errors.append(_invalid(steps, place, value, f"should be at least {low} chars long"))
+        errors.append(_invalid(steps, value, f"should be at least {low} chars long"))
     elif (expression := source.get("pattern")) and not matcher(expression)(value):
-        errors.append(_invalid(steps, place, value, f"should match '{expression}'"))
-    form = format_of(node)
+        errors.append(_invalid(steps, value, f"should match '{expression}'"))
+    form = _format_of(node)
     if form is not None and not form(value):
-        complaint = f"{place} in body must be of type {source['format']}: {json.dumps(value, ensure_ascii=False)}"
+        complaint = (
+            f"{_place(steps)} in body must be of type {source['format']}: {json.dumps(value, ensure_ascii=False)}"
+        )
         errors.append(FieldError(path_text(steps), TYPE_INVALID, complaint, value, steps))
     return errors
 
 
-def _explain_number(node: SchemaNode, value: float, steps: FieldPath, place: str) -> list[FieldError]:
+def _explain_number(node: SchemaNode, value: float, steps: FieldPath) -> list[FieldError]:
     if isinstance(value, float) and not value.is_integer() and node.types == ("integer",):
-        return [_out_of_range(node, place), *_explain_bounds(node, value, steps, place)]
-    return _explain_bounds(node, value, steps, place)
+        return [_out_of_range(node, steps), *_explain_bounds(node, value, steps)]
+    return _explain_bounds(node, value, steps)
 
 
-def _out_of_range(node: SchemaNode, place: str) -> FieldError:
+def _out_of_range(node: SchemaNode, steps: FieldPath) -> FieldError:
     form = node.source.get("format")
     kind = f"with format {form}" if form in INTEGER_RANGES else "(default format)"
-    return FieldError("<nil>", INVALID, f"Checked value must be of type {node.types[0]} {kind} in {place}", "")
+    return FieldError("<nil>", INVALID, f"Checked value must be of type {node.types[0]} {kind} in {_place(steps)}", "")
 
 
-def _explain_bounds(node: SchemaNode, value: float, steps: FieldPath, place: str) -> list[FieldError]:
-    bounds = bounds_of(node)
-    if bounds is None or in_bounds(value, bounds):
-        return []
-    low, high, above, below, multiple, limits = bounds
-    errors = []
+def _explain_bounds(node: SchemaNode, value: float, steps: FieldPath) -> list[FieldError]:
+    source, errors = node.source, []
+    limits = INTEGER_RANGES.get(source.get("format", "")) if "integer" in node.types else None
+    low, high, multiple = source.get("minimum"), source.get("maximum"), source.get("multipleOf")
     if limits is not None and not limits[0] <= value <= limits[1]:
-        errors.append(_out_of_range(node, place))
+        errors.append(_out_of_range(node, steps))
     if multiple is not None and value % multiple:
-        errors.append(_invalid(steps, place, value, f"should be a multiple of {go_number(multiple)}"))
+        errors.append(_invalid(steps, value, f"should be a multiple of {go_number(multiple)}"))
+    below, above = source.get("exclusiveMaximum"), source.get("exclusiveMinimum")
     if high is not None and (value > high or (below and value == high)):
         comparison = "less than" if below else "less than or equal to"
-        errors.append(_invalid(steps, place, value, f"should be {comparison} {_limit(value, high)}"))
+        errors.append(_invalid(steps, value, f"should be {comparison} {_limit(value, high)}"))
     if low is not None and (value < low or (above and value == low)):
         comparison = "greater than" if above else "greater than or equal to"
-        errors.append(_invalid(steps, place, value, f"should be {comparison} {_limit(value, low)}"))
+        errors.append(_invalid(steps, value, f"should be {comparison} {_limit(value, low)}"))
     return errors
 
 
@@ -134,14 +164,29 @@ def _too_many(steps: FieldPath, high: int, count: int) -> FieldError:
     return FieldError(path_text(steps), TOO_MANY, f"must have at most {high} {noun}", count, steps)
 
 
-def _explain_list(node: SchemaNode, value: list[Json], steps: FieldPath, place: str) -> list[FieldError]:
+def _identity(entry: Json, keys: tuple[str, ...]) -> Json:
+    return {key: entry[key] for key in keys if key in entry} if isinstance(entry, dict) else {}
+
+
+def _repeated(value: list[Json], node: SchemaNode) -> Iterable[tuple[int, Json]]:
+    """The entries of a set or map list that name again what an earlier entry named: index and identity, once each."""
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(value):
+        identity = _identity(entry, node.list_keys) if node.list_type == "map" else entry
+        text = json.dumps(identity, sort_keys=True)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:
+            yield index, identity
+
+
+def _explain_list(node: SchemaNode, value: list[Json], steps: FieldPath) -> list[FieldError]:
     errors = []
     if node.items is not None:
         for index, entry in enumerate(value):
             errors += explain(node.items, entry, (*steps, index))
     low, high = node.source.get("minItems"), node.source.get("maxItems")
     if low is not None and len(value) < low:
-        errors.append(_invalid(steps, place, len(value), f"should have at least {low} items"))
+        errors.append(_invalid(steps, len(value), f"should have at least {low} items"))
     if high is not None and len(value) > high:
         errors.append(_too_many(steps, high, len(value)))
     odd = [index for index, entry in enumerate(value) if not isinstance(entry, dict | None)]
@@ -149,23 +194,31 @@ def _explain_list(node: SchemaNode, value: list[Json], steps: FieldPath, place: 
         text = "must be an object for an array of list-type map"
         errors.append(FieldError(path_text((*steps, odd[0])), INVALID, text, value[odd[0]], (*steps, odd[0])))
     elif node.list_type in ("set", "map"):
-        for index, identity in repeated(value, node):
+        for index, identity in _repeated(value, node):
             errors.append(FieldError(path_text((*steps, index)), DUPLICATE, "", identity, steps))
     return errors
 
 
-def _explain_object(node: SchemaNode, value: dict[str, Json], steps: FieldPath, place: str) -> list[FieldError]:
+def _required_members(node: SchemaNode) -> tuple[str, ...]:
+    """The required members of an object; an embedded resource needs apiVersion and kind."""
+    named = tuple(node.source.get("required") or ())
+    return (*named, "apiVersion", "kind") if node.source.get("x-kubernetes-embedded-resource") else named
+
+
+def _explain_object(
+    node: SchemaNode, value: dict[str, Json], steps: FieldPath, old: dict[str, Json]
+) -> list[FieldError]:
     errors = []
     low, high = node.source.get("minProperties"), node.source.get("maxProperties")
     if low is not None and len(value) < low:
-        errors.append(_invalid(steps, place, len(value), f"should have at least {low} properties"))
+        errors.append(_invalid(steps, len(value), f"should have at least {low} properties"))
     if high is not None and len(value) > high:
         errors.append(_too_many(steps, high, len(value)))
     for key, member in value.items():
-        child = node.member(key)
-        if child is not None:
-            errors += explain(child, member, (*steps, key))
-    for key in required_members(node):
+        child, before = node.member(key), old.get(key)
+        if child is not None and (before is None or member != before):
+            errors += explain(child, member, (*steps, key), before)
+    for key in _required_members(node):
         if key not in value:
             errors.append(FieldError(path_text((*steps, key)), REQUIRED, "", steps=steps))
     return errors
@@ -175,12 +228,12 @@ def _shortest(errors_by_schema: list[list[FieldError]]) -> list[FieldError]:
     return min(errors_by_schema, key=lambda part: len(part))  # noqa: PLW0108 - mypy cannot infer `len` here
 
 
-def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath, place: str) -> list[FieldError]:
+def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath) -> list[FieldError]:
     def faults(word: str) -> list[list[FieldError]]:
-        return [explain(read_schema(part), value, steps) for part in node.source.get(word) or ()]
+        return [explain(part, value, steps) for part in node.logic.get(word, ())]
 
     def general(requirement: str) -> FieldError:
-        return FieldError("<nil>", INVALID, f'"{place}" must {requirement}', "", steps)
+        return FieldError("<nil>", INVALID, f'"{_place(steps)}" must {requirement}', "", steps)
 
     errors: list[FieldError] = []
     if (errors_by_schema := faults("anyOf")) and all(errors_by_schema):
@@ -194,6 +247,6 @@ def _explain_logic(node: SchemaNode, value: Json, steps: FieldPath, place: str) 
         errors.append(
             general(f"validate all the schemas (allOf){'' if not all(errors_by_schema) else '. None validated'}")
         )
-    if (unwanted := node.source.get("not")) and not explain(read_schema(unwanted), value, steps):
+    if not all(faults("not")):
         errors.append(general("not validate the schema (not)"))
     return errors
