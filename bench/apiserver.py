@@ -46,18 +46,8 @@ def pod(number: int) -> dict[str, object]:
 
 
 def creates(count: int) -> list[bytes]:
-    """The pods, all of one template."""
+    """Create requests of the pods."""
     return [request("POST", PODS, msgspec.json.encode(pod(number))) for number in range(count)]
-
-
-def unlike(count: int) -> list[bytes]:
-    """Create requests of pods with different specs: each has its index as a variable, as in distributed jobs."""
-    requests = []
-    for number in range(count):
-        env = [*CONTAINER["env"], {"name": "TASK_INDEX", "value": str(number)}]
-        made = pod(number) | {"spec": {"restartPolicy": "Never", "containers": [{**CONTAINER, "env": env}]}}
-        requests.append(request("POST", PODS, msgspec.json.encode(made)))
-    return requests
 
 
 def binds(count: int) -> list[bytes]:
@@ -182,7 +172,7 @@ async def measure(count: int, width: int, *options: str) -> dict[str, float]:
     async with serving("embedded_apiserver", *options) as ours, serving("bench.bare") as bare:
         url = ours[0]
         host, port = address(url)
-        watchers = [Watcher(5 * count) for _ in range(3)]
+        watchers = [Watcher(4 * count) for _ in range(3)]
         for watcher in watchers:
             await loop.create_connection(partial(_same, watcher), host, port)
         rates = Rates((ours, bare), width)
@@ -195,7 +185,6 @@ async def measure(count: int, width: int, *options: str) -> dict[str, float]:
             best = min(best, seconds)
         figures["list_10000_seconds"], figures["list_megabytes"] = best * 10_000 / count, size / 1e6
         figures |= await rates.of("deletes", deletes(count), 200)
-        figures |= await rates.of("unlike_creates", unlike(count), 201)
         async with asyncio.timeout(60):
             await asyncio.gather(*(watcher.done.wait() for watcher in watchers))
         figures["events_seen_by_each_watcher"] = float(min(watcher.events for watcher in watchers))

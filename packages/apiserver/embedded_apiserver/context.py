@@ -194,16 +194,6 @@ class QuotaCheck(Protocol):
         ...
 
 
-class PodTemplates(Protocol):
-    """The completed specs of pods by their text."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, ctx: "Context", call: Call) -> Body | None:
-        """Return the complete pod if its spec is known or can be remembered, else None."""
-        ...
-
-
 class Context:
     """The parts of a running server."""
 
@@ -228,7 +218,6 @@ class Context:
         self.streams: set[asyncio.Event] = set()
         self.collector: Dependents
         self.webhooks: Admission
-        self.templates: PodTemplates
         self.quotas: QuotaCheck
         self.bookmark_seconds = 60.0
         self.default_scheduler = ""

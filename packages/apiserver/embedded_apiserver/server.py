@@ -30,7 +30,6 @@ from embedded_apiserver.crud.get import get, list_objects
 from embedded_apiserver.crud.metrics import GROUP as METRICS
 from embedded_apiserver.crud.metrics import metrics_kinds, read_metrics
 from embedded_apiserver.crud.patch import APPLY, patch
-from embedded_apiserver.crud.pod_templates import Templates
 from embedded_apiserver.crud.quotas import Quotas
 from embedded_apiserver.crud.subresources import bind, evict, finalize, logs, scale
 from embedded_apiserver.crud.watch import watch
@@ -144,7 +143,6 @@ class ApiServer:
         ctx = Context(store, registry, log_source, service_addresses or {}, clock, rng or Random())
         journal = open_journal(persist, store, repair=repair, fsync=fsync) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
-        ctx.templates = Templates()
         ctx.quotas = Quotas(ctx)
         ctx.default_scheduler = default_scheduler
         customs = CustomResources(ctx)

@@ -50,21 +50,14 @@ async def create(ctx: Context, call: Call) -> Response:
     """POST to a collection."""
     if call.kind.namespaced and not call.namespace:
         raise method_not_allowed()
-    body = ctx.templates.read(ctx, call) if call.kind.bucket == "pods" and not ctx.webhooks.active else None
-    if body is not None:
-        body, entry = await create_object(ctx, call, body, sound=True)
-    else:
-        body, entry = await create_object(ctx, call, read_object(ctx, call))
+    body, entry = await create_object(ctx, call, read_object(ctx, call))
     return stored(call, entry, 201) if entry is not None else object_response(call, body, 201)
 
 
 async def create_object(
-    ctx: Context, call: Call, body: Body, *, manage: bool = True, sound: bool = False
+    ctx: Context, call: Call, body: Body, *, manage: bool = True
 ) -> tuple[Body, StoredObject | None]:
-    """Create a checked body; returns it with its entry, or with None if the request was a dry run.
-
-    `sound`: everything but the metadata is already defaulted and validated.
-    """
+    """Create a checked body; returns it with its entry, or with None if the request was a dry run."""
     kind, strategy = call.kind, call.kind.strategy
     metadata = body["metadata"]
     _check_namespace(call, metadata)
@@ -75,8 +68,7 @@ async def create_object(
     bucket = ctx.bucket(kind)
     if kind.incoming is not None:
         body = kind.incoming(body)
-    if not sound:
-        strategy.default(body)
+    strategy.default(body)
     require_namespace(ctx, call)
     if manage:
         if strategy.status and not strategy.keeps_status:
@@ -100,7 +92,7 @@ async def create_object(
     strategy.prepare_create(body)
     faults: list[Fault] = [
         *metadata_faults(metadata, strategy.name_rule, builtin=not kind.custom),
-        *(() if sound else strategy.validate(body)),
+        *strategy.validate(body),
     ]
     if faults:
         raise invalid(kind.kind, kind.group, name, faults)
