@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
+from volcanopy.local.workloads import deployment, job, plan, replica_set, stateful_set
 from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, template_hash
 
 NOW = "2026-01-01T00:00:00Z"
@@ -238,7 +238,7 @@ def stateful(replicas: int, **spec: Any) -> tuple[Json, str]:
 
 
 def member(owner: Json, number: int, revision: str, **options: Any) -> Json:
-    return pod(owner, f"w-{number}", labels={stateful_set.REVISION: revision}, **options)
+    return pod(owner, f"w-{number}", labels={plan.REVISION: revision}, **options)
 
 
 def test_pods_are_created_in_order_each_when_the_one_before_is_ready() -> None:

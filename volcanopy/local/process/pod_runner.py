@@ -22,6 +22,7 @@ from pathlib import Path
 
 from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.process import pod_status, probes, storage_limits
 from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
 from volcanopy.local.process.container_run import ContainerRun, End, StartError
@@ -41,6 +42,7 @@ from volcanopy.local.process.pod_status import ContainerRecord
 from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
 from volcanopy.local.process.termination import Termination
 from volcanopy.local.process.volumes import Volumes
+from volcanopy.local.simulated.pod_status import stamp
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF, STABLE = 10.0, 300.0, 600.0
 """Seconds: delay before the second restart of a container (the first has none), its maximum, and the run time that resets it."""
@@ -425,17 +427,18 @@ class PodRunner:
         phase = pod_status.phase_of(self.pod, states)
         if (final and phase in {"Pending", "Running"}) or self._reason:
             phase = "Failed"
+        now = time.time()
         status = pod_status.status(
             phase,
             states,
             self._began,
-            time.time(),
+            now,
             self._around.addresses,
             reason=self._reason,
             message=self._message,
         )
-        self._conditions = status["conditions"] = pod_status.with_transition_times(
-            status["conditions"], self._conditions
+        self._conditions = status["conditions"] = with_transition_times(
+            status["conditions"], self._conditions, stamp(now)
         )
         if status != self._published:
             self._published = status

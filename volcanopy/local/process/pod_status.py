@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.conditions import condition
 from volcanopy.local.process.container_run import End
 from volcanopy.local.process.container_spec import is_sidecar
 from volcanopy.local.simulated.pod_status import stamp
@@ -181,10 +182,10 @@ def status(
         "podIP": addresses["pod"],
         "podIPs": [{"ip": addresses["pod"]}],
         "conditions": [
-            _condition("PodReadyToStartContainers", phase in {"Pending", "Running"}, now),
-            _condition("Initialized", initialized, now, "ContainersNotInitialized", done),
-            _condition("Ready", ready, now, why),
-            _condition("ContainersReady", ready, now, why),
+            condition("PodReadyToStartContainers", phase in {"Pending", "Running"}, stamp(now)),
+            condition("Initialized", initialized, stamp(now), "ContainersNotInitialized", done),
+            condition("Ready", ready, stamp(now), why),
+            condition("ContainersReady", ready, stamp(now), why),
         ],
         "containerStatuses": [state.status() for state in states if not state.init],
     }
@@ -195,23 +196,9 @@ def status(
     if message:
         result["message"] = message
     if reason == EVICTED:
-        target = _condition("DisruptionTarget", True, now) | {"reason": "TerminationByKubelet", "message": message}
+        target = condition("DisruptionTarget", True, stamp(now)) | {
+            "reason": "TerminationByKubelet",
+            "message": message,
+        }
         result["conditions"].append(target)
     return result
-
-
-def with_transition_times(conditions: Sequence[Json], before: Sequence[Json]) -> list[Json]:
-    """The conditions with the transition times of those whose status has not changed."""
-    earlier = {condition["type"]: condition for condition in before}
-    times = {kind: condition["lastTransitionTime"] for kind, condition in earlier.items()}
-    return [
-        {**condition, "lastTransitionTime": times[condition["type"]]}
-        if condition["type"] in times and earlier[condition["type"]]["status"] == condition["status"]
-        else condition
-        for condition in conditions
-    ]
-
-
-def _condition(kind: str, is_true: bool, now: float, why: str = "", why_true: str | None = None) -> Json:
-    condition: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(now)}
-    return {**condition, "reason": why_true if is_true else why} if why else condition

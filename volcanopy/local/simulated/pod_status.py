@@ -11,6 +11,7 @@ from volcanopy.api import core
 from volcanopy.api.container_states import Terminated
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.conditions import condition
 from volcanopy.local.simulated import pod_stages
 from volcanopy.local.simulated.pod_stages import Moment, Script, Span, Stages
 
@@ -195,17 +196,11 @@ def _conditions(moment: Moment, began: float, now: float) -> list[Json]:
     turned = max((span.since for span in moment.main), default=now) if moment.phase != "Pending" else began
     initialized = moment.initialized if moment.initialized is not None else began
     return [
-        _condition("PodReadyToStartContainers", created and not moment.over, now if moment.over else began),
-        _condition("Initialized", moment.initialized is not None, initialized, "ContainersNotInitialized", done),
-        _condition("Ready", at_work, turned, why),
-        _condition("ContainersReady", at_work, turned, why),
+        condition("PodReadyToStartContainers", created and not moment.over, stamp(now if moment.over else began)),
+        condition("Initialized", moment.initialized is not None, stamp(initialized), "ContainersNotInitialized", done),
+        condition("Ready", at_work, stamp(turned), why),
+        condition("ContainersReady", at_work, stamp(turned), why),
     ]
-
-
-def _condition(kind: str, is_true: bool, since: float, why: str = "", why_true: str | None = None) -> Json:
-    condition: Json = {"type": kind, "status": "True" if is_true else "False", "lastTransitionTime": stamp(since)}
-    # With null where there is none: a patch does not change absent fields.
-    return {**condition, "reason": why_true if is_true else why} if why else condition
 
 
 def _init_ready(container: pod_stages.Container, span: Span) -> bool:

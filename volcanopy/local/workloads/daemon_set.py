@@ -10,6 +10,7 @@ from volcanopy.api import core
 from volcanopy.api.decoding import convert
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
+    REVISION,
     Effect,
     ObjectCreation,
     ObjectDeletion,
@@ -19,12 +20,12 @@ from volcanopy.local.workloads.plan import (
     is_active,
     is_ready,
     owned,
+    revision_of,
     share_of,
     template_hash,
 )
 from volcanopy.scheduler.invariants.node_rules import admits
 
-REVISION = "controller-revision-hash"
 _TOLERATED: Final = (
     ("not-ready", "NoExecute"),
     ("unreachable", "NoExecute"),
@@ -48,7 +49,7 @@ def reconcile(daemon_set: Json, pods: Sequence[Json], nodes: Sequence[Json]) -> 
     surplus = [pod for pod in node_pods if is_active(pod) and active[_node_of(pod)] is not pod]
     ended = [pod for pod in node_pods if has_ended(pod) and "deletionTimestamp" not in pod["metadata"]]
     current = {name: pod for name, pod in active.items() if name in eligible}
-    old = [pod for pod in current.values() if _revision(pod) != revision]
+    old = [pod for pod in current.values() if revision_of(pod) != revision]
     effects: list[Effect] = []
     if "deletionTimestamp" not in metadata:
         effects += [
@@ -131,7 +132,3 @@ def _node_of(pod: Json) -> str:
         for value in field.get("values") or ()
     ]
     return str(values[0]) if values else ""
-
-
-def _revision(pod: Json) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION, ""))

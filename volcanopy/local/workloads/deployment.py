@@ -9,6 +9,7 @@
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.workloads.plan import (
     REPLICA_FAILURE,
     Effect,
@@ -20,7 +21,6 @@ from volcanopy.local.workloads.plan import (
     owner_reference,
     share_of,
     template_hash,
-    with_conditions,
 )
 
 HASH_LABEL = "pod-template-hash"
@@ -183,7 +183,7 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
         "readyReplicas": sum(_counted(item, "readyReplicas") for item in sets),
         "availableReplicas": available,
         "unavailableReplicas": max(max(total, replicas) - available, 0),
-        "conditions": with_conditions(before, conditions, now),
+        "conditions": with_transition_times(conditions, before, now),
     }
 
 

@@ -133,13 +133,10 @@ def changed(workload: Json, status: Json) -> list[Effect]:
     return [SetStatus(status)] if any(before.get(key) != value for key, value in status.items()) else []
 
 
-def with_conditions(before: Sequence[Json], conditions: Sequence[Json], now: str) -> list[Json]:
-    """The conditions with `lastTransitionTime`, which is kept where the status is unchanged."""
-    earlier = {condition["type"]: condition for condition in before}
-    result = []
-    for condition in conditions:
-        previous = earlier.get(condition["type"])
-        same = previous is not None and previous["status"] == condition["status"]
-        since = previous["lastTransitionTime"] if previous is not None and same else now
-        result.append({**condition, "lastTransitionTime": since})
-    return result
+REVISION = "controller-revision-hash"
+"""The label of pods with the hash of the template that they were made from."""
+
+
+def revision_of(pod: Json) -> str:
+    """The hash of the template that a pod was made from."""
+    return str((pod["metadata"].get("labels") or {}).get(REVISION, ""))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
+from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.workloads.plan import (
     Effect,
     ObjectCreation,
@@ -13,7 +14,6 @@ from volcanopy.local.workloads.plan import (
     is_ready,
     owned,
     replica_failure,
-    with_conditions,
 )
 
 
@@ -43,8 +43,8 @@ def reconcile(replica_set: Json, pods: Sequence[Json], now: str, failure: str = 
         "readyReplicas": ready,
         "availableReplicas": ready,
         "observedGeneration": metadata.get("generation", 1),
-        "conditions": with_conditions(
-            (replica_set.get("status") or {}).get("conditions") or (), replica_failure(failure), now
+        "conditions": with_transition_times(
+            replica_failure(failure), (replica_set.get("status") or {}).get("conditions") or (), now
         ),
     }
     return effects + changed(replica_set, status)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.workloads.plan import (
+    REVISION,
     Effect,
     ObjectCreation,
     ObjectDeletion,
@@ -14,10 +15,9 @@ from volcanopy.local.workloads.plan import (
     is_active,
     is_ready,
     owned,
+    revision_of,
     template_hash,
 )
-
-REVISION = "controller-revision-hash"
 
 
 def reconcile(stateful_set: Json, pods: Sequence[Json]) -> list[Effect]:
@@ -33,7 +33,7 @@ def reconcile(stateful_set: Json, pods: Sequence[Json]) -> list[Effect]:
         if spec.get("podManagementPolicy") != "Parallel":
             effects = _first_step(effects)
     active = [pod for pod in set_pods.values() if is_active(pod)]
-    updated = [pod for pod in active if _revision(pod) == revision]
+    updated = [pod for pod in active if revision_of(pod) == revision]
     before = (stateful_set.get("status") or {}).get("currentRevision") or revision
     complete = len(updated) == replicas == len(active)
     status = {
@@ -41,7 +41,7 @@ def reconcile(stateful_set: Json, pods: Sequence[Json]) -> list[Effect]:
         "replicas": len(active),
         "readyReplicas": sum(map(is_ready, active)),
         "availableReplicas": sum(map(is_ready, active)),
-        "currentReplicas": len(updated) if complete else sum(_revision(pod) == before for pod in active),
+        "currentReplicas": len(updated) if complete else sum(revision_of(pod) == before for pod in active),
         "updatedReplicas": len(updated),
         "currentRevision": revision if complete else before,
         "updateRevision": revision,
@@ -84,7 +84,7 @@ def _may_replace(stateful_set: Json, pod: Json, revision: str) -> bool:
     strategy = stateful_set["spec"].get("updateStrategy") or {}
     partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
     is_rolling = strategy.get("type", "RollingUpdate") == "RollingUpdate"
-    return is_rolling and _ordinal(pod) >= partition and is_active(pod) and _revision(pod) != revision
+    return is_rolling and _ordinal(pod) >= partition and is_active(pod) and revision_of(pod) != revision
 
 
 def _first_step(effects: list[Effect]) -> list[Effect]:
@@ -115,10 +115,6 @@ def _creation(stateful_set: Json, name: str, revision: str) -> list[Effect]:
     if volumes:
         pod["spec"]["volumes"] = list(volumes.values())
     return [*effects, ObjectCreation("Pod", pod)]
-
-
-def _revision(pod: Json) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(REVISION, ""))
 
 
 def _ordinal(pod: Json) -> int:
