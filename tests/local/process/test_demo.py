@@ -76,11 +76,10 @@ def test_the_image_of_the_readme_shows_the_demo() -> None:
 
 
 @as_root
-@pytest.mark.parametrize("hidden", [False, True], ids=["all programs", "without bubblewrap and unshare"])
-def test_as_root_the_demo_runs_in_namespaces_of_the_kernel(
-    open_folder: Path, without_optional_programs: str, hidden: bool
+def test_as_root_without_optional_programs_the_demo_runs_in_namespaces_of_the_kernel(
+    open_folder: Path, without_optional_programs: str
 ) -> None:
-    check(run_demo(open_folder, user=False, path=without_optional_programs if hidden else ""), "namespaces")
+    check(run_demo(open_folder, user=False, path=without_optional_programs), "namespaces")
 
 
 @as_root
