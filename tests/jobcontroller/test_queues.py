@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.jobcontroller.queue_world import QueueWorld
 from volcanopy.api.scheduling import PodGroupPhase, QueueState
-from volcanopy.jobcontroller.queues import SHUT, TRANSITIONS, QueueAction, QueueObserved, reconcile_queue
+from volcanopy.jobcontroller.queues import SHUT, TRANSITIONS, QueueAction
 
 OPEN, CLOSING, CLOSED, UNKNOWN = QueueState.OPEN, QueueState.CLOSING, QueueState.CLOSED, QueueState.UNKNOWN
 RUNNING, COMPLETED = PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED
@@ -164,10 +164,15 @@ def test_counts_are_written_where_they_differ() -> None:
     assert str(world.plan("q")) == "status: running=0"
 
 
-def test_a_terminating_queue_is_ignored() -> None:
+def test_a_terminating_queue_is_counted_and_not_changed_otherwise() -> None:
     world = QueueWorld({"q": "root"})
+    world.fill("q", RUNNING, 2)
+    world.settle()
     world.raw["q"]["metadata"]["deletionTimestamp"] = "2026-03-02T08:00:00Z"
-    assert reconcile_queue(world.queue("q"), QueueObserved()).effects == ()
+    world.ask(QueueAction.CLOSE, "q")
+    assert str(world.plan("q")) == ""
+    world.fill("q", RUNNING, 1)
+    assert str(world.plan("q")) == "status: running=1"
 
 
 TREE = {"a": "root", "b": "root", "a1": "a", "a2": "a", "a11": "a1"}

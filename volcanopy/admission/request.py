@@ -205,6 +205,33 @@ def at(value: Any, *steps: str) -> Any:
     return value
 
 
+_OF_DELETION = frozenset({"finalizers", "managedFields", "resourceVersion"})
+"""Metadata that changes when a finalizer is removed."""
+
+
+def releases_finalizers(request: Request) -> bool:
+    """Return whether the request only removes finalizers of an object that is being deleted.
+
+    Such an object may be invalid by now, because what it names is gone or rules have changed: its deletion must end all the same.
+    """
+    old, new = request.old or {}, request.object or {}
+    before, after = _mapping(old.get("metadata")), _mapping(new.get("metadata"))
+    if not before.get("deletionTimestamp"):
+        return False
+    finalizers, remaining = before.get("finalizers") or [], after.get("finalizers") or []
+    return (
+        isinstance(finalizers, list)
+        and isinstance(remaining, list)
+        and all(finalizer in finalizers for finalizer in remaining)
+        and _without(before, _OF_DELETION) == _without(after, _OF_DELETION)
+        and _without(old, {"metadata"}) == _without(new, {"metadata"})
+    )
+
+
+def _without(content: Mapping[str, Any], keys: Collection[str]) -> Json:
+    return {key: value for key, value in content.items() if key not in keys}
+
+
 def annotations(manifest: Json | None) -> dict[str, str]:
     """Return the annotations of an object whose values are strings."""
     values = at(manifest, "metadata", "annotations")

@@ -22,7 +22,7 @@ from volcanopy.admission.podgroups import (
     validate_pod_update,
 )
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
-from volcanopy.admission.request import Request, at, size_problems, unused_fields
+from volcanopy.admission.request import Request, at, releases_finalizers, size_problems, unused_fields
 from volcanopy.admission.response import AdmissionResponse, as_warning, patch_between
 from volcanopy.admission.submitter import belongs_to_job, submitter, submitter_problems, with_submitter
 from volcanopy.admission.workloads import (
@@ -118,7 +118,7 @@ def _findings(request: Request, context: Context) -> Iterator[Problem]:
 
 def _own_findings(request: Request, context: Context) -> Iterator[Problem]:
     validator = _VALIDATORS.get(request.key)
-    if validator is None:
+    if validator is None or releases_finalizers(request):
         return
     if request.operation != "DELETE":
         if request.object is None:

@@ -102,8 +102,8 @@ QueuePlan = Plan[QueueEffect]
 
 def reconcile_queue(queue: Queue, seen: QueueObserved) -> QueuePlan:
     """Return the plan for a queue."""
-    if queue.metadata.deletion_timestamp is not None:
-        return QueuePlan()
+    if queue.metadata.deletion_timestamp is not None:  # its counts state what its deletion waits for
+        return QueuePlan(tuple(_status(queue, state_of(queue), seen)))
     course = _Course(queue, seen)
     done = course.execute(oldest_first(seen.commands))
     course.follow_parent()
