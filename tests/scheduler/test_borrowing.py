@@ -276,3 +276,14 @@ def test_fifo_queues_in_a_tree(plugin: str, words: str, bound_to: dict[str, int]
         job b queue=lab: 1 x cpu=1
     """
     assert bound(decided(text, in_a_tree(plugin))) == bound_to
+
+
+def test_a_gang_that_must_be_repacked_borrows() -> None:
+    """Its smallest pod has to share a node with one of the others, and its queue has no share of its own."""
+    text = """
+        node a cpu=2
+        node b cpu=4
+        node c cpu=3
+        job mixed: 1 x cpu=1 role=leader, 4 x cpu=2 role=worker
+        """
+    assert bound(decided(text, CAPACITY)) == {"mixed": 5}

@@ -66,6 +66,7 @@ def pack(session: Session, queue: QueueView, job: JobView, tasks: Sequence[int],
     if len(rows_of) < 2 and not _is_coupled(session, everything[0]):
         return everything
     key = (
+        session.quotas.is_beyond_shares,
         queue.row,
         None if session.limits is None else session.limits.limit_class(job.row),
         session.gangs.shortfall(job),

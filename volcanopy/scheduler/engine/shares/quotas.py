@@ -77,6 +77,11 @@ class Quotas:
             return None
         return next(filter(None, (rules.beyond_share(queue, task, count) for rules in self._sharing)), None)
 
+    @property
+    def is_beyond_shares(self) -> bool:
+        """Whether :meth:`allocatable` allows what exceeds fair shares at present."""
+        return self._beyond
+
     @contextmanager
     def within_shares(self) -> Iterator[None]:
         """Do not allow in :meth:`allocatable` what exceeds fair shares, for a while; else what others claim is not allowed."""
