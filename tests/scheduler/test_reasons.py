@@ -96,6 +96,13 @@ def test_waiting_jobs_have_a_position_in_the_queue() -> None:
     assert why(text, "b").blocked_by == ("job default/a",)
 
 
+@pytest.mark.parametrize("plugins", [BARE, DEFAULT, "gang | predicates, capacity"])
+@pytest.mark.parametrize("cpu", [1, 99])
+def test_the_gates_of_required_pods_come_before_shares_and_nodes(plugins: str, cpu: int) -> None:
+    explain = why(f"node n1 cpu=8\njob a: 1 x cpu={cpu}, 1 x cpu=1 gated", "a", plugins)
+    assert (explain.gate, explain.message) == ("gang", 'pod "a-1" has scheduling gate "test"')
+
+
 def test_gated_pods_have_no_condition() -> None:
     """The API server sets their condition."""
     explain = why("node n1 cpu=8\njob a: 2 x cpu=1, 1 x cpu=1 gated", "a")

@@ -27,6 +27,8 @@ from volcanopy.scheduler.policy.plugin import Rejection
 
 _CONTESTED = frozenset({Gate.OVERCOMMIT, Gate.SHARE, Gate.CAPABILITY, Gate.NODES})
 """The gates at which the jobs before a job in its queue compete with it."""
+_AFTER_GANG = frozenset(tuple(Gate)[tuple(Gate).index(Gate.GANG) + 1 :])
+"""The gates that a job passes after the one for its gang."""
 
 
 class _Position(NamedTuple):
@@ -80,6 +82,8 @@ class Explainer:
             return self._make(job, Gate.NODES, self._terminating(job))
         if admitted and not job.is_ready and (rejected := self._rejected_pods(job)):
             return self._make(job, Gate.GANG, self._rejected_binds(rejected))
+        if admitted and self._lacks_gated(job) and (rejection is None or rejection.gate in _AFTER_GANG):
+            return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if rejection is not None:
             fitted = session.rejections.placed.get(job.row, 0)
             gate, message = self._rejected(rejection, job, fitted)
@@ -189,6 +193,11 @@ class Explainer:
         if not count:  # placed after the actions that bind
             text, unblocked_by = f"starts in the next cycle on {_some(names, 'node')}", "the next cycle"
         return Message(text, {"waiting": str(job.waiting_count)}, {}, unblocked_by)
+
+    def _lacks_gated(self, job: JobView) -> bool:
+        """Whether the job cannot start without pods that have scheduling gates."""
+        others = job.ready_count + len(self._pods.get(job.row, ()))
+        return job.row in self._gated and not job.is_ready and others < job.min_available
 
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""
