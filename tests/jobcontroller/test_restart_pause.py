@@ -84,3 +84,15 @@ def test_several_pods_that_fail_together_are_one_restart() -> None:
     world.fail(*(f"job-a-{number}" for number in range(8))).settle()
     assert len(world.pods) == 8
     assert "restartAt" not in world.status
+
+
+def test_a_job_that_runs_on_without_the_paused_pods_says_so() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartPod"}]
+    world = World(job(task(replicas=2), policies=policies, maxRetry=100, minAvailable=1)).started()
+    for _ in range(2):
+        world.wait(seconds=1).fail("job-a-0").settle().run().settle()
+    assert (world.phase, sorted(world.pods)) == ("Running", ["job-a-1"])
+    assert world.status["state"]["reason"] == "RestartBackOff"
+    assert world.message.startswith(f"1/2 pods running; restart 2 waits until {world.status['restartAt']}: ")
+    world.wait(seconds=5).settle().run().settle()
+    assert (world.message, world.status["state"]["reason"]) == ("2/2 pods running", "Started")

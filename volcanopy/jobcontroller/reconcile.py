@@ -199,12 +199,15 @@ def _settled(
     if status.state.phase is Phase.PENDING:
         if broken or trouble:
             status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
-        elif is_pausing(status, now) and status.restart_at is not None:
+        elif is_pausing(status, now):
             status = with_reason(status, "RestartBackOff", _pause_message(status))
         else:
             status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
-        status = with_reason(status, *running_reason(job.spec, counts))
+        reason, message = running_reason(job.spec, counts)
+        if is_pausing(status, now):  # the others go on
+            reason, message = "RestartBackOff", f"{message}; {_pause_message(status)}"
+        status = with_reason(status, reason, message)
     completed = completed_indexes(decision.members, decision.doomed(status))
     restarts = status.restarts
     if status.state.phase is not Phase.RESTARTING:
