@@ -9,12 +9,13 @@
     deviceclass gpu driver=gpu.example.com model=a100
     devices n1 count=4 driver=gpu.example.com model=a100 capacity.cores=400
     claim   part class=gpu capacity.cores=300
+    claim   most class=gpu count=4,2
     claim   two class=gpu count=2 match=model model=a100 users=a-0 has=n1/0,n1/1 owner=a-0
     job     a: 2 x cpu=1 pvc=data claim=two, 1 x cpu=1 ephemeral=scratch template=gpu
 
 ``devices`` are on the node with the name of the line, or with ``everywhere`` on all nodes; they are named ``0``, ``1`` and
 so on, in a pool with the name of the line. A claim made from a template is named after the pod and the template
-(``a-0-gpu``), the claim of an ephemeral volume after the pod and the volume.
+(``a-0-gpu``), the claim of an ephemeral volume after the pod and the volume. ``count=4,2`` are alternatives, the best first.
 """
 
 from collections.abc import Callable, Mapping
@@ -189,18 +190,28 @@ def _device_class(name: str, values: Values, created: datetime) -> devices.Devic
 
 
 def _device_claim(name: str, values: Values, created: datetime) -> devices.ResourceClaim:
-    request = devices.ExactRequest(
-        device_class_name=values.get("class", "gpu"),
-        selectors=_selectors({key: value for key, value in values.items() if key != "driver"}),
-        allocation_mode="All" if "all" in values else "ExactCount",
-        count=int(values.get("count", 1)),
-        admin_access=True if "admin" in values else None,
-        capacity={"requests": dict(requests)} if (requests := _capacities(values)) else None,
+    counts = values.get("count", "1").split(",")
+    requests = tuple(
+        devices.ExactRequest(
+            name=f"of-{count}",
+            device_class_name=values.get("class", "gpu"),
+            selectors=_selectors({key: value for key, value in values.items() if key != "driver"}),
+            allocation_mode="All" if "all" in values else "ExactCount",
+            count=int(count),
+            admin_access=True if "admin" in values else None,
+            capacity={"requests": dict(capacities)} if (capacities := _capacities(values)) else None,
+        )
+        for count in counts
+    )
+    request = (
+        devices.DeviceRequest(name="request", first_available=requests)
+        if len(requests) > 1
+        else devices.DeviceRequest(name="request", exactly=requests[0])
     )
     same_shape = values.get("match")
     constraint = devices.DeviceConstraint(match_attribute=f"{values.get('driver', _DRIVER)}/{same_shape}")
     requested = devices.DeviceClaim(
-        requests=(devices.DeviceRequest(name="request", exactly=request),),
+        requests=(request,),
         constraints=(constraint,) if same_shape else (),
     )
     return devices.ResourceClaim(

@@ -1,10 +1,12 @@
 """Volumes and devices: assigned whenever an assignment exists, and never twice."""
 
+import itertools
 import random
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,8 +193,10 @@ def clusters_with_devices(draw: st.DrawFn) -> str:
     for number in range(draw(st.integers(1, 3))):
         size = draw(st.integers(1, 3))
         if draw(st.booleans()):
-            count = draw(st.integers(1, 2))
-            lines += [f"claim j{number}-{pod}-gpu class=gpu count={count} owner=j{number}-{pod}" for pod in range(size)]
+            counts = draw(st.sampled_from(["1", "2", "2,1"]))
+            lines += [
+                f"claim j{number}-{pod}-gpu class=gpu count={counts} owner=j{number}-{pod}" for pod in range(size)
+            ]
             lines.append(f"job j{number} min={draw(st.integers(0, size))}: {size} x cpu=1 template=gpu")
         else:
             lines.append(f"job j{number} min={draw(st.integers(0, size))}: {size} x cpu=1 claim=shared")
@@ -318,3 +322,40 @@ def test_attached_volumes_are_counted_once_per_node(text: str, data: st.DataObje
             used.setdefault(driver, {}).setdefault(obj.spec.node_name, set()).add(volume.name)
     counts = {driver: {node: len(names) for node, names in nodes.items()} for driver, nodes in used.items()}
     assert state.claims.claim_tables().attached == counts
+
+
+PRIORITIZED = """
+    node n1 cpu=4
+    node n2 cpu=4
+    node n3 cpu=4
+    devices {} count=2
+    devices {} count=1
+    devices {} count=1
+    deviceclass gpu driver=gpu.example.com
+"""
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(NODES)))
+def test_the_node_with_the_first_alternative_is_preferred(order: tuple[str, ...]) -> None:
+    claims = "claim most class=gpu count=2,1\njob j: 1 x cpu=1 claim=most"
+    made = schedule(snapshot(PRIORITIZED.format(*order) + claims), config("gang | predicates, nodeorder", "allocate"))
+    (bind,) = made.of(Bind)
+    assert bind.node == order[0]
+    assert bind.claims is not None
+    (choice,) = bind.claims.devices
+    assert choice.allocation is not None
+    assert [result["request"] for result in choice.allocation["devices"]["results"]] == ["request/of-2"] * 2
+
+
+def test_pods_take_the_next_alternative_where_the_first_is_taken() -> None:
+    claims = "\n".join(f"claim j-{pod}-gpu class=gpu count=2,1 owner=j-{pod}" for pod in range(3))
+    text = f"{PRIORITIZED.format(*NODES)}{claims}\njob j: 3 x cpu=1 template=gpu"
+    made = schedule(snapshot(text), config("gang | predicates, nodeorder", "allocate"))
+    requests = {
+        bind.node: [result["request"] for result in choice.allocation["devices"]["results"]]
+        for bind in made.of(Bind)
+        if bind.claims is not None
+        for choice in bind.claims.devices
+        if choice.allocation is not None
+    }
+    assert requests == {"n1": ["request/of-2"] * 2, "n2": ["request/of-1"], "n3": ["request/of-1"]}

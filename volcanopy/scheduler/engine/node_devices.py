@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from volcanopy.scheduler.ledger.gpu_cards import GpuCards
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment
 
@@ -33,6 +35,10 @@ class NodeDevices:
     def gpu_cards(self) -> GpuCards | None:
         """The GPU cards of all nodes; None without any."""
         return None if self.sharing is None else self.sharing.gpu_cards()
+
+    def claim_preferences(self, task: TaskView, rows: Rows) -> Floats | None:
+        """How preferred what the claims of a task get on each node is; None where they have no preference."""
+        return None if self.claims is None else self.claims.claim_preferences(task, rows)
 
     def packs_resources(self) -> bool:
         """Whether a policy decides which resources of nodes are filled first."""

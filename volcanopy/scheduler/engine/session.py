@@ -418,5 +418,6 @@ def _queries(session: Session) -> PluginQueries:
         jobs_with_reserved_nodes=quotas.jobs_with_reserved_nodes,
         card_ranking=devices.order,
         gpu_cards=devices.gpu_cards,
+        claim_preferences=devices.claim_preferences,
         preemptable=preemptable,
     )

@@ -247,6 +247,8 @@ class PluginQueries:
     """The plugin that orders GPU cards (:class:`~volcanopy.scheduler.policy.roles.CardRanking`), None without any."""
     gpu_cards: Callable[[], Any]
     """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
+    claim_preferences: Callable[[TaskView, Rows], Floats | None]
+    """How preferred what the claims of the task get on each node is, 0 to 100; None where they have no preference."""
     preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     """The other tasks of the queue that the task may preempt."""
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.nodes.assignments import pending_tasks
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_claims import DynamicResources
@@ -66,6 +66,10 @@ class ClaimFilter:
         if self._devices is not None:
             result += self._devices.rejections(task, rows)
         return result
+
+    def preferences(self, task: TaskView, rows: Rows) -> Floats | None:
+        """Return how preferred the devices are that the task gets on each node, 0 to 100; None without alternatives."""
+        return None if self._devices is None else self._devices.preferences(task, rows)
 
     def choices(self, task: TaskView) -> Claims | None:
         """Return what must be written to claims before the task is bound to its node."""

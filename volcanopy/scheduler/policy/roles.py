@@ -201,6 +201,10 @@ class ClaimAssignment(ABC):
     def bind_claims(self, task: TaskView) -> Claims | None:
         """What must be allocated to the claims of the pod on volumes and devices before it is bound to its node."""
 
+    def claim_preferences(self, task: TaskView, rows: Rows) -> Floats | None:
+        """How preferred what the claims of the task get on each node is: (N,), 0 to 100; None where they have no preference."""
+        return None
+
 
 ROLES: tuple[type, ...] = (Order, Gate, Quota, Victims, Nodes)
 """The roles with hooks, which several policies may answer; the engine asks the first policy of each other role directly."""

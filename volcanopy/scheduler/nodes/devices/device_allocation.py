@@ -11,6 +11,8 @@ from volcanopy.api.builtin import devices
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable, matching_key
 
+MAX_ALTERNATIVES = 8
+"""The maximum number of alternatives of a request, by Kubernetes' API."""
 MAX_STEPS = 20_000
 """The maximum number of devices tried for the claims of one pod on one node."""
 COUNTED = frozenset({"", "ExactCount"})
@@ -52,6 +54,27 @@ def device_requests(claims: Sequence[devices.ResourceClaim]) -> list[DeviceReque
                 options = ((request.name, request.exactly or request),)
             result.append(DeviceRequest(number, options))
     return result
+
+
+def have_alternatives(claims: Sequence[devices.ResourceClaim]) -> bool:
+    """Return whether a request of the claims has several alternatives."""
+    return any(len(request.first_available) > 1 for claim in claims for request in claim.spec.devices.requests)
+
+
+def preference(claims: Sequence[devices.ResourceClaim], allocated: Sequence[AllocatedDevice]) -> float:
+    """Return how preferred the allocated alternatives are, on average over the requests that have several: 100 for the first.
+
+    The steps are those of kube-scheduler's score: an eighth for each alternative.
+    """
+    chosen = {(device.claim, device.name) for device in allocated}
+    prioritized = [request for request in device_requests(claims) if len(request.options) > 1]
+    points = sum(
+        MAX_ALTERNATIVES - position
+        for request in prioritized
+        for position, (name, _) in enumerate(request.options)
+        if (request.claim, name) in chosen
+    )
+    return 100.0 * points / (MAX_ALTERNATIVES * len(prioritized))
 
 
 def equal_requests(claims: Sequence[devices.ResourceClaim]) -> tuple[devices.ExactRequest, int] | None:

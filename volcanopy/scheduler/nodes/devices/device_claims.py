@@ -16,11 +16,17 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import DeviceChoice
-from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims
 from volcanopy.scheduler.nodes.devices import device_inventory
-from volcanopy.scheduler.nodes.devices.device_allocation import AllocatedDevice, allocate, equal_requests
+from volcanopy.scheduler.nodes.devices.device_allocation import (
+    AllocatedDevice,
+    allocate,
+    equal_requests,
+    have_alternatives,
+    preference,
+)
 from volcanopy.scheduler.nodes.devices.local_devices import FreeDevices
 from volcanopy.scheduler.nodes.traits import node_affinity
 from volcanopy.scheduler.policy.plugin import NodeRejection
@@ -109,6 +115,21 @@ class DynamicResources:
             is_counted = len(remaining) == len(pod_devices.unallocated) and self._inventory.is_local
             yield from self._unavailable(remaining, rows, pod_devices.equal_requests if is_counted else None)
 
+    def preferences(self, task: TaskView, rows: Rows) -> Floats | None:
+        """Return how preferred the alternatives are that the claims get on each node, 0 to 100; None without alternatives."""
+        pod_devices = self._devices_of(task)
+        if pod_devices.problem or not have_alternatives(pod_devices.unallocated):
+            return None
+        # Devices assumed for claims of its own do not count, as in `rejections`.
+        assumed = self._assumed.device_choices().keys() & pod_devices.shared
+        remaining = [claim for claim in pod_devices.unallocated if claim.metadata.key not in assumed]
+        result: Floats = np.zeros(len(rows), dtype=np.float64)
+        for index, node in enumerate(rows.tolist() if have_alternatives(remaining) else ()):
+            allocated = self._allocate_on(remaining, node)
+            if allocated is not None:
+                result[index] = preference(remaining, allocated)
+        return result
+
     def choose(self, task: TaskView, node: int) -> tuple[Choice, ...]:
         """Return the choice for each claim on a feasible node."""
         pod_devices = self._devices_of(task)
@@ -120,9 +141,7 @@ class DynamicResources:
         ]
         remaining = [claim for claim in pod_devices.unallocated if claim.metadata.key not in assumed]
         if remaining:
-            result, _ = self._allocate(remaining, node, terminating=False)
-            if result is None:
-                result, _ = self._allocate(remaining, node, terminating=True)
+            result = self._allocate_on(remaining, node)
             for number, claim in enumerate(remaining):
                 own = [device for device in result or () if device.claim == number]
                 if result is not None:
@@ -200,6 +219,11 @@ class DynamicResources:
     def free_devices(self) -> FreeDevices:
         """The devices of single nodes that are free."""
         return FreeDevices(self._cluster, self._assumed, self._inventory)
+
+    def _allocate_on(self, claims: list[Claim], node: int) -> list[AllocatedDevice] | None:
+        """Return devices for claims on a node, of terminating pods if the free ones do not suffice; None without enough."""
+        allocated, _ = self._allocate(claims, node, terminating=False)
+        return allocated if allocated is not None else self._allocate(claims, node, terminating=True)[0]
 
     def _allocate(self, claims: list[Claim], node: int, terminating: bool) -> tuple[list[AllocatedDevice] | None, str]:
         """Return devices for claims on a node; with ``terminating`` those of terminating pods count as free."""

@@ -2,7 +2,8 @@
 
 The score is the weighted sum of kube-scheduler's own scores, each from 0 to 100. Those that are relative (the best of
 the asked nodes gets 100) are so among the nodes that are asked about; where all nodes have the same value they are one
-number, and couple nothing.
+number, and couple nothing. Where a request for devices has alternatives, a node gets 100 for the first and an eighth less for
+each further one, with the weight 1 that Volcano gives it.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 Part = Callable[[Rows], Floats]
+_NO_NODES: Rows = np.empty(0, dtype=np.intp)
 
 
 class NodeOrderArguments(Arguments):
@@ -70,6 +72,8 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
     def open(self) -> None:
         """Prepare the scores of shapes, which are computed when a task needs them."""
         self._traits: dict[int, _Traits] = {}
+        shapes = self.cluster.snapshot.shapes
+        self._claiming = frozenset(shape for shape in shapes.claiming if shapes.specs[shape].resource_claims)
 
     @cached_property
     def _counts(self) -> PodCounts:
@@ -94,8 +98,8 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
         return tuple(each for each in weights if each[0])
 
     def couples_nodes(self, task: TaskView) -> bool:
-        """Whether a relative score differs between nodes."""
-        return self._traits_of(task).couples_nodes
+        """Whether a relative score differs between nodes, or its claims have alternatives: other pods may share them."""
+        return self._traits_of(task).couples_nodes or self._of_devices(task, _NO_NODES) is not None
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The weighted sum of the scores."""
@@ -106,7 +110,16 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
             total += scores if weight == 1 else weight * scores
         for row, part in parts:
             total[row] += part(nodes.rows)
+        if self._claiming:
+            for row, task in enumerate(tasks):
+                preferred = self._of_devices(task, nodes.rows)
+                if preferred is not None:
+                    total[row] += preferred
         return total
+
+    def _of_devices(self, task: TaskView, rows: Rows) -> Floats | None:
+        """The score by the alternatives of device requests; None without any."""
+        return self.cluster.queries.claim_preferences(task, rows) if task.shape in self._claiming else None
 
     def _traits_of_block(self, tasks: TasksView) -> tuple[Floats, list[tuple[int, Part]]]:
         """The (S, 1) constants, and the parts with the rows of their tasks."""

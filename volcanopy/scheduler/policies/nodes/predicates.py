@@ -19,7 +19,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.resources import Index, Mask, Rows, frozen
+from volcanopy.scheduler.model.resources import Floats, Index, Mask, Rows, frozen
 from volcanopy.scheduler.nodes.claims import ClaimFilter
 from volcanopy.scheduler.nodes.pods import pod_conflicts
 from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
@@ -136,6 +136,10 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
     def bind_claims(self, task: TaskView) -> Claims | None:
         """Return the volumes and devices for the task's claims on its node."""
         return self._claims.choices(task)
+
+    def claim_preferences(self, task: TaskView, rows: Rows) -> Floats | None:
+        """Return how preferred the devices are that the task gets on each node."""
+        return self._claims.preferences(task, rows)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
         """Return the rejections of the filters, each node in the first one only."""
