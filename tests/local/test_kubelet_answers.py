@@ -1,18 +1,21 @@
 """Process and simulated nodes beside real kubelets: from the same containers follow the same phase and conditions."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from embedded_apiserver.wire.pod_columns import pod_status as shown_status
 from tests.kube.cluster import running_cluster
-from tests.kube.kubelet_answers import NAMES, PODS, answer
+from tests.kube.kubelet_answers import NAMES, NODES, PODS, answer
+from volcanopy.api import core
+from volcanopy.api.decoding import convert
 from volcanopy.kube.client.raw_kinds import CSI_NODES as CSI_NODES_KIND
 from volcanopy.kube.client.raw_kinds import NODES as NODES_KIND
 from volcanopy.kube.client.raw_kinds import PODS as PODS_KIND
+from volcanopy.local.process import machine
 from volcanopy.local.process import pod_status as process
-from volcanopy.local.simulated import pod_stages, pod_status
+from volcanopy.local.simulated import nodes, pod_stages, pod_status
 
 Json = dict[str, Any]
 ADDRESSES = {"pod": "10.0.0.1", "host": "10.0.0.2"}
@@ -138,6 +141,33 @@ SHOWN = {
 @pytest.mark.parametrize("name", PODS)
 def test_the_embedded_server_shows_the_status_of_kubectl(name: str) -> None:
     assert shown_status(answer(name)) == SHOWN.get(name.removeprefix("pod-"), "Running")
+
+
+NOT_WRITTEN = {"daemonEndpoints", "declaredFeatures", "features", "images", "runtimeHandlers"}
+"""Fields of a node's status that describe a kubelet and its container runtime."""
+
+
+@pytest.mark.parametrize("describe", [nodes.description, machine.description])
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_of_ours_has_the_status_that_a_kubelet_writes(name: str, describe: Callable[..., Json]) -> None:
+    status = answer(name)["status"]
+    own = describe(convert(answer(name), core.Node), "10.0.0.1", BORN)
+    assert status.keys() - own.keys() == NOT_WRITTEN
+    assert own.keys() <= status.keys()
+    assert own["nodeInfo"].keys() == status["nodeInfo"].keys()
+    assert [address["type"] for address in own["addresses"]] == [address["type"] for address in status["addresses"]]
+
+
+def described(conditions: Iterable[Json]) -> list[tuple[str, ...]]:
+    return [tuple(condition[key] for key in ("type", "status", "reason", "message")) for condition in conditions]
+
+
+def test_the_conditions_of_a_node_are_those_of_a_kubelet_and_of_its_loss() -> None:
+    healthy, lost = answer("node-untagged-image"), answer("node-not-ready")
+    assert described(nodes.conditions(BORN)) == described(healthy["status"]["conditions"])
+    assert described(nodes.unknown_conditions(BORN)) == described(lost["status"]["conditions"])
+    taints = [{key: taint[key] for key in ("key", "effect")} for taint in nodes.unreachable_taints(BORN)]
+    assert taints == [{key: taint[key] for key in ("key", "effect")} for taint in lost["spec"]["taints"]]
 
 
 async def test_the_embedded_server_stores_what_kubelets_write() -> None:
