@@ -1,5 +1,6 @@
 """Batch scripts of Slurm become jobs, with a line for each of their options."""
 
+import io
 import os
 import subprocess
 from pathlib import Path
@@ -48,12 +49,18 @@ def script(tmp_path: Path, *lines: str) -> Path:
         (["--array=0-20:5"], {"array": "0-4"}),
         (["--gpus=2", "--cpus_per_gpu=3", "--mem-per-cpu=1gb"], {"cpu": "6", "gpus": 2, "memory": "6Gi"}),
         (["--export=ALL,SEED=3,MODE=fast"], {"env": ["SEED=3", "MODE=fast"]}),
+        (["--export=OF_THIS_SHELL,NOT_SET"], {"env": ["OF_THIS_SHELL=a b"]}),
+        (["--gres=gpu:0"], {"gpus": 0}),
+        (["--share --nice --propagate -c 2"], {"cpu": "2"}),
+        (["--tasks=2 --out=%j.out --err=%j.err --job=short"], {"cpu": "2", "name": "short-12345678"}),
+        (["--tasks-per-node=3"], {"cpu": "3"}),
         (["--requeue"], {"max_retry": 3}),
     ],
 )
 def test_an_option_of_the_script_becomes_one_of_the_job(
-    tmp_path: Path, lines: list[str], expected: dict[str, Any]
+    tmp_path: Path, lines: list[str], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OF_THIS_SHELL", "a b")
     options = read_script(script(tmp_path, *lines), [], NUMBER).options
     assert {name: getattr(options, name) for name in expected} == expected
 
@@ -67,7 +74,10 @@ def test_an_option_of_the_script_becomes_one_of_the_job(
         ("--gres=shard:2", "job.sh:2: --gres: 'shard:2': only gpu is supported"),
         ("--partition=short,long", "job.sh:2: --partition: 'short,long': name one queue"),
         ("--time=soon", "job.sh:2: --time: 'soon' is no time of Slurm: use minutes, H:M:S or D-H:M:S"),
-        ("--mem=0", "job.sh:2: --mem: '0' is no amount of memory: use 500M or 4G"),
+        ("--mem=0", "job.sh:2: --mem: 0 is all memory of a node: request an amount, such as 4G"),
+        ("--mem=much", "job.sh:2: --mem: 'much' is no amount of memory: use 500M or 4G"),
+        ("--cpus=4", "job.sh:2: --cpus: not supported: leave it out"),
+        ("hetjob", "job.sh:2: a heterogeneous job: write a manifest with a task for each component"),
         ("-n many", "job.sh:2: --ntasks: 'many' is no whole number of at least 1"),
         ("--reservation=x", "job.sh:2: --reservation: not supported: leave it out"),
         (
@@ -123,11 +133,12 @@ def test_the_command_prints_what_the_options_became_and_the_manifest(tmp_path: P
     assert ended.status == 0, ended.err
     *lines, name = ended.err.splitlines()
     assert lines == [
-        "--job-name=train  --name train-NUMBER",
-        "--ntasks=2        --replicas 2, --cpu 1",
-        "--output=log.txt  no effect: `volcanopy job logs` prints the output",
-        "--mem=2G          set again below",
-        "--mem=4G          --memory 2Gi",
+        "--job-name=train           --name train-NUMBER",
+        "--ntasks=2                 --replicas 2, --cpu 1",
+        "--output=log.txt           no effect: `volcanopy job logs` prints the output",
+        "--mem=2G                   set again below",
+        "--mem=4G                   --memory 2Gi",
+        "--container-image=busybox  --image busybox",
         "line 7: srun: each of the 2 pods runs the whole script and its command once; options of srun have no effect",
         "line 8: scontrol: a pod has no such program",
         "line 9: #SBATCH --mem=9G: after the first command it is a comment, as for sbatch",
@@ -206,6 +217,30 @@ def test_links_to_volcanopy_are_the_programs_of_slurm(
     job.wait("finished", timeout=120)
     assert program("squeue", "-h", "-o", "%i %T", "-j", number) == f"{number} CANCELLED\n"
     assert number not in program("squeue")
+
+
+def test_the_queue_and_the_image_of_the_command_replace_those_of_the_script(tmp_path: Path) -> None:
+    path = script(tmp_path, "--partition=short,long", "--container-image=old")
+    ended = run_in_process("sbatch", "--queue", "mine", "--image", "new", "--dry-run=client", "-o", "yaml", path)
+    assert ended.status == 0, ended.err
+    assert "--partition=mine        --queue mine" in ended.err.splitlines()
+    spec = yaml.safe_load(ended.out)["spec"]
+    assert spec["queue"] == "mine"
+    assert spec["tasks"][0]["template"]["spec"]["containers"][0]["image"] == "new"
+
+
+def test_without_a_script_it_is_that_of_wrap_or_of_the_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped = read_script(None, [], NUMBER, ["-c", "2", "--wrap", 'echo "$SLURM_JOBID of $SLURM_NPROCS"'])
+    assert (wrapped.options.name, wrapped.options.cpu) == ("wrap-12345678", "2")
+    command = [word.replace("$$", "$") for word in wrapped.options.arguments or ()]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "12345678 of 1\n"
+    with pytest.raises(CommandError, match=r"--wrap: the command is the script: leave out .*job.sh"):
+        read_script(script(tmp_path), [], NUMBER, ["--wrap=true"])
+    monkeypatch.setattr("sys.stdin", io.StringIO("#!/bin/sh\n#SBATCH -n 3\ntrue\n"))
+    read = read_script(None, [], NUMBER)
+    assert (read.options.name, read.options.cpu) == ("stdin-12345678", "3")
 
 
 def test_a_script_that_does_not_exist_is_named(volcanopy: Run) -> None:

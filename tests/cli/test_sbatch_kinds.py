@@ -195,7 +195,7 @@ def test_each_option_of_a_script_has_a_result_and_each_line_that_differs_a_note(
     [
         (
             CONSTRAINT,
-            "script.sh:3: --constraint: a job of equal pods cannot have it: use the nodeSelector of a manifest",
+            "script.sh:3: --constraint: a job of equal pods cannot have it: leave it out, print the manifest by",
         ),
         (DEPENDENCY, "script.sh:3: --dependency: a job of equal pods cannot have it: use a job flow"),
         (MPI.replace("srun --mpi=pmix", "mpirun"), "script.sh:2: --nodes: the script starts nothing on 4 nodes"),

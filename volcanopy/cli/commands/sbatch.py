@@ -20,14 +20,18 @@ app = typer.Typer(rich_markup_mode=None)
     examples=[
         "volcanopy sbatch train.sh",
         "volcanopy sbatch --image python:3.12 --queue research train.sh data.csv",
+        "volcanopy sbatch --options '--wrap=\"make -j 4\" -c 4'",
         "volcanopy sbatch --dry-run=client -o yaml train.sh > job.yaml",
     ],
 )
 async def sbatch(
-    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="Batch script with lines #SBATCH.")],
     cluster: ClusterOptions,
     place: NamespaceOption,
     write: WriteOptions,
+    script: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SCRIPT]", help="Batch script with lines #SBATCH, by default the standard input."),
+    ] = None,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS...]", help="Arguments of the script.")] = None,
     image: Annotated[
         str,
@@ -51,8 +55,9 @@ async def sbatch(
     from volcanopy.client.jobs.sbatch import read_script
     from volcanopy.kube.client.printable import printable
 
+    instead = (("partition", queue), ("container-image", image))
     try:
-        given = shlex.split(options)
+        given = [*shlex.split(options), *(f"--{name}={value}" for name, value in instead if value)]
     except ValueError as error:
         raise CommandError(f"--options: {error}", 2) from None
     identifier = 10_000_000 + secrets.randbelow(90_000_000)
@@ -62,6 +67,5 @@ async def sbatch(
         typer.echo(printable(f"{directive.option:{width}}  {directive.result}"), err=True)
     for note in read.notes:
         typer.echo(printable(note), err=True)
-    job = replace(read.options, queue=queue or read.options.queue, image=image or read.options.image)
-    job = replace(job, here=not job.image, follow=follow or read.follow)
+    job = replace(read.options, here=not read.options.image, follow=follow or read.follow)
     await run(cluster, place, write, job, str(identifier) if read.parsable else f"Submitted batch job {identifier}")

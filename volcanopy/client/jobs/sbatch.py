@@ -5,6 +5,7 @@ The options and their forms are those of sbatch(1).
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,12 +15,13 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs import program
 from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
-from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, SlurmRequest, applied, signal_command
+from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, SlurmRequest, applied, full_name, signal_command
 
 _LAUNCHER = re.compile(r"(?:^|[;&|(]|\b(?:time|exec|do|then)\s)\s*srun\b")
 _SLURM = re.compile(r"(?:^|[;&|(])\s*(scontrol|sbatch|sacct|squeue|scancel|sbcast)\b")
 _COMMAND_LINE = "command line"
-_VARIABLES = """export SLURM_JOB_ID={id} SLURM_JOB_NAME={name} SLURM_SUBMIT_DIR="$PWD" SLURM_NTASKS={tasks} \
+_VARIABLES = """export SLURM_JOB_ID={id} SLURM_JOBID={id} SLURM_JOB_NAME={name} SLURM_SUBMIT_DIR="$PWD" SLURM_NTASKS={tasks} \
+SLURM_NPROCS={tasks} SLURM_NTASKS_PER_NODE={tasks_of_node} SLURM_JOB_PARTITION={queue} SLURM_GPUS_ON_NODE={gpus} \
 SLURM_JOB_NUM_NODES={nodes} SLURM_NNODES={nodes} SLURM_CPUS_ON_NODE={cpus} SLURM_PROCID={rank} \
 SLURM_LOCALID=$(({rank} % {tasks_of_node})) SLURM_NODEID=$(({rank} / {tasks_of_node}))
 """
@@ -69,14 +71,18 @@ class Script:
     notes: list[str] = field(default_factory=list)
 
 
-def read_script(path: Path, arguments: list[str], identifier: int, command_options: Sequence[str] = ()) -> Script:
+def read_script(
+    path: Path | None, arguments: list[str], identifier: int, command_options: Sequence[str] = ()
+) -> Script:
     """Return the job of a batch script. Raises CommandError for an option or value that a job cannot have.
 
-    ``command_options`` are options of the command line, which precede those of the script. The identifier is the number of the
-    job for Slurm's programs. The script finds Slurm's variables.
+    ``command_options`` are options of the command line, which precede those of the script; with ``--wrap`` they have the
+    script itself. Without a path it is read from the standard input. The identifier is the number of the job for Slurm's
+    programs. The script finds Slurm's variables.
     """
-    text = program.text_of(path)
-    directives = [*_directives(path, text), *_tokens(_COMMAND_LINE, list(command_options))]
+    command_directives = list(_tokens(_COMMAND_LINE, list(command_options)))
+    path, text = _source(path, command_directives)
+    directives = [*_directives(path, text), *command_directives]
     last = {directive.name: directive for directive in directives}
     launches = any(_LAUNCHER.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
     request = SlurmRequest({name: directive.value for name, directive in last.items()}, launches)
@@ -102,6 +108,16 @@ def read_script(path: Path, arguments: list[str], identifier: int, command_optio
     )
 
 
+def _source(path: Path | None, command_directives: Sequence[Directive]) -> tuple[Path, str]:
+    """Return the script and a path that names it. Raises CommandError."""
+    wrap = {directive.name: directive.value for directive in command_directives}.get("wrap")
+    if path is None:
+        return (Path("stdin"), sys.stdin.read()) if wrap is None else (Path("wrap"), f"#!/bin/sh\n{wrap}\n")
+    if wrap is not None:
+        raise CommandError(f"--wrap: the command is the script: leave out {path}", 2)
+    return path, program.text_of(path)
+
+
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the options of a command line of sbatch, and its script with arguments."""
     rest = list(arguments)
@@ -118,6 +134,10 @@ def _directives(path: Path, text: str) -> Iterator[Directive]:
             arguments = shlex.split(line.removeprefix("#SBATCH"), comments=True)
         except ValueError as error:
             raise CommandError(f"{path}:{number}: {error}", 2) from None
+        if arguments[:1] in (["hetjob"], ["packjob"]):
+            raise CommandError(
+                f"{path}:{number}: a heterogeneous job: write a manifest with a task for each component", 2
+            )
         yield from _tokens(f"{path}:{number}", arguments)
 
 
@@ -135,7 +155,7 @@ def _tokens(place: str, rest: list[str], *, until_script: bool = False) -> Itera
         argument = rest[0]
         if argument.startswith("--"):
             name, equals, value = argument[2:].partition("=")
-            name = name.replace("_", "-")
+            name = full_name(name)
         elif argument[:2] in SHORT:
             name, value = SHORT[argument[:2]], argument[2:].removeprefix("=")
             equals = argument[2:]
@@ -159,7 +179,9 @@ def _variables(options: JobOptions, request: SlurmRequest, identifier: int) -> s
         "tasks": request.tasks,
         "nodes": request.nodes,
         "tasks_of_node": request.tasks_of_node,
+        "queue": shlex.quote(options.queue),
         "cpus": options.cpu,
+        "gpus": options.gpus * request.pods_of_node,
         "rank": "$VC_TASK_INDEX" if options.replicas > 1 else "0",
     }
     text = _VARIABLES.format(**values)

@@ -1,5 +1,6 @@
 """What each option of sbatch becomes in a job: pods, their resources, queue, deadline, signal."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -45,13 +46,18 @@ SWITCHES = frozenset(
         "exclusive",
         "get-user-env",
         "hold",
+        "ignore-pbs",
+        "nice",
         "no-kill",
         "no-requeue",
         "overcommit",
         "oversubscribe",
         "parsable",
+        "propagate",
         "quiet",
+        "reboot",
         "requeue",
+        "share",
         "spread-job",
         "use-min-nodes",
         "verbose",
@@ -67,6 +73,7 @@ _LOGS = "`volcanopy job logs` prints the output"
 _NO_MAIL = "volcanopy sends no mail"
 _SHARED = "pods share nodes"
 _SCHEDULER = "the scheduler chooses nodes and cores"
+_MANIFEST = "leave it out, print the manifest by `volcanopy sbatch --dry-run=client -o yaml`, and add its {}"
 _WITHOUT_EFFECT = {
     "output": _LOGS,
     "error": _LOGS,
@@ -83,6 +90,9 @@ _WITHOUT_EFFECT = {
     "oversubscribe": _SHARED,
     "overcommit": _SHARED,
     "share": _SHARED,
+    "kill-on-invalid-dep": "jobs have no dependencies",
+    "ignore-pbs": "only lines #SBATCH are read",
+    "reboot": _SCHEDULER,
     "wait-all-nodes": "the pods of a job start together",
     "contiguous": _SCHEDULER,
     "distribution": _SCHEDULER,
@@ -107,9 +117,9 @@ _WITHOUT_EFFECT = {
 }
 _IMPOSSIBLE = {
     "dependency": "use a job flow, whose steps name what they depend on",
-    "constraint": "use the nodeSelector of a manifest: `volcanopy sbatch --dry-run=client -o yaml` prints one",
-    "nodelist": "use the nodeSelector of a manifest: `volcanopy sbatch --dry-run=client -o yaml` prints one",
-    "exclude": "use the node affinity of a manifest: `volcanopy sbatch --dry-run=client -o yaml` prints one",
+    "constraint": _MANIFEST.format("nodeSelector"),
+    "nodelist": _MANIFEST.format("nodeSelector"),
+    "exclude": _MANIFEST.format("node affinity"),
     "begin": "use a cron job, or submit it then",
     "hold": "submit it, then use `volcanopy job suspend`",
     "licenses": "use a quota of the queue",
@@ -281,8 +291,9 @@ def _gres(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
 
 
 def _gpu_count(value: str) -> int:
-    kind, *_, count = f"gpu:{value.removeprefix('gpu:')}".split(":")
-    return _whole("1" if count == kind or not count.isdecimal() else count)
+    """Return the number in ``gpu``, ``gpu:2``, ``gpu:a100``, ``a100:2`` or ``2``."""
+    count = value.rpartition(":")[2]
+    return int(count) if count.isdecimal() else 1
 
 
 def _deadline(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
@@ -327,7 +338,11 @@ def _no_requeue(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
 
 
 def _export(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
-    pairs = [part for part in value.split(",") if "=" in part]
+    """Variables with values, and names of variables of this environment."""
+    parts = [
+        part if "=" in part or part not in os.environ else f"{part}={os.environ[part]}" for part in value.split(",")
+    ]
+    pairs = [part for part in parts if "=" in part]
     if not pairs:
         return job, "no effect: a pod has the environment of its image; on process nodes this one"
     return replace(job, env=[*(job.env or ()), *pairs]), " ".join(f"--env {pair}" for pair in pairs)
@@ -335,6 +350,10 @@ def _export(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
 
 def _wait(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
     return job, "--follow"
+
+
+def _wrap(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
+    return job, "the script"
 
 
 def _chdir(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
@@ -376,6 +395,8 @@ def _whole(text: str) -> int:
 
 
 def _mebibytes(text: str) -> float:
+    if text == "0":
+        raise CommandError("0 is all memory of a node: request an amount, such as 4G")
     match = _MEMORY.fullmatch(text)
     if match is None or int(match[1]) == 0:
         raise CommandError(f"{text!r} is no amount of memory: use 500M or 4G")
@@ -403,7 +424,17 @@ _READERS: dict[str, Callable[[JobOptions, str, SlurmRequest], Applied]] = {
     "no-requeue": _no_requeue,
     "export": _export,
     "wait": _wait,
+    "wrap": _wrap,
     "chdir": _chdir,
     "container-image": _image,
     "signal": _signal,
 }
+_ALIASES = {"tasks-per-node": "ntasks-per-node"}
+_NAMES = sorted({*_READERS, *_WITHOUT_EFFECT, *_IMPOSSIBLE, *_ALIASES})
+
+
+def full_name(name: str) -> str:
+    """Return the option that a name means: sbatch takes unambiguous beginnings, such as ``--err`` for ``--error``."""
+    name = name.replace("_", "-")
+    matches = [name] if name in _NAMES else [option for option in _NAMES if name and option.startswith(name)]
+    return _ALIASES.get(matches[0], matches[0]) if len(matches) == 1 else name
