@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent import futures
@@ -141,6 +142,18 @@ def test_a_waiting_call_says_why_and_can_be_cancelled(processes: Path, tmp_path:
         assert call.cancel()
         assert call.state == "Cancelled"
         assert job.phase() == "Terminated"
+
+
+def test_a_shutdown_cancels_calls_that_wait_or_run_and_terminates_their_jobs(processes: Path, tmp_path: Path) -> None:
+    executor = Executor(tmp_path, cpu=0.1, kubeconfig=processes)
+    calls = [executor.submit(time.sleep, 1000), *executor.submit_array(time.sleep, [1000, 1000], parallelism=1)]
+    calls[0].job.wait("running", timeout=120)
+    assert repr(executor) == f'<Executor "{tmp_path}": 3 open calls>'
+    executor.shutdown(cancel_futures=True)
+    assert [call.state for call in calls] == ["Cancelled"] * 3
+    with pytest.raises(futures.CancelledError):
+        calls[1].result(timeout=1)
+    assert {call.job.wait("finished", timeout=120) for call in calls} == {"Terminated"}
 
 
 def test_another_program_attaches_to_a_submission(executor: Executor, processes: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 import cloudpickle
 
 from volcanopy.api import names
+from volcanopy.api.quantity import counted
 from volcanopy.client.functions import pod_program
 from volcanopy.client.functions.function_job import Element, FunctionJob
 from volcanopy.client.functions.observer import Observer
@@ -190,11 +191,13 @@ class Executor(futures.Executor):
         self.shutdown(wait=error is None)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait for the submitted ones, or terminate those that have not ended."""
+        """Take no more calls; wait for the submitted ones, or cancel those that have not ended and terminate their jobs."""
         with self._lock:
             self._is_shut_down = True
         open_calls = [call for call in self._calls if not call.done()]
         if cancel_futures:
+            for call in open_calls:
+                call.mark_cancelled()
             for name in {call.element.job for call in open_calls}:
                 self._open_job(name).cancel("its executor was shut down")
         if wait or cancel_futures:
@@ -248,8 +251,8 @@ class Executor(futures.Executor):
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop).result()
 
     def __repr__(self) -> str:
-        open_calls = sum(not call.done() for call in self._calls)
-        return f'<Executor "{self.folder}": {open_calls} open calls{", shut down" if self._is_shut_down else ""}>'
+        calls = counted(sum(not call.done() for call in self._calls), "open call")
+        return f'<Executor "{self.folder}": {calls}{", shut down" if self._is_shut_down else ""}>'
 
 
 class _LoopThread(threading.Thread):

@@ -85,11 +85,14 @@ class FunctionJob(Future[T], Generic[T]):
         """Terminate the job; return False for a call that has ended, or that shares its job with other calls."""
         if self.element.count > 1 or self.done():
             return self.cancelled()
-        if not super().cancel():
+        if not self.mark_cancelled():
             return False
-        self.set_running_or_notify_cancel()
         self.job.cancel("cancelled by its executor")
         return True
+
+    def mark_cancelled(self) -> bool:
+        """Make ``result`` raise CancelledError, and leave the job; return False for a call that has ended."""
+        return super().cancel() and not self.set_running_or_notify_cancel()
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait in a coroutine."""
