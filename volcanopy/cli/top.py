@@ -68,16 +68,21 @@ def picture(view: ClusterView, resource: str, now: datetime, console: Console) -
     queues = documents.queues(view, resource, history=False)
     jobs = documents.jobs(view, {}, now)
     rows = max(3, (console.height if console.is_terminal else 1000) - _FIXED - len(overview["resources"]))
-    parts: list[RenderableType] = [_cluster(overview), _queues(queues, rows // 3)]
+    parts: list[RenderableType] = [_counts(overview), _resources(overview), _queues(queues, rows // 3)]
     parts.append(_jobs(jobs, rows // 3) if jobs["total"] else Text("no jobs"))
     parts.append(_nodes(documents.cluster_map(view), queues["resource"], rows // 3))
     problems = [f"{missing.kind}: {missing.message}" for missing in view.missing()]
     return Group(*parts, *(Text(printable(text), style="red") for text in problems))
 
 
-def _cluster(overview: Json) -> Table:
-    phases = ", ".join(f"{count} {phase}" for phase, count in overview["jobs"].items()) or "none"
-    table = _table(f"{overview['nodes']} nodes, {overview['pods']} pods, jobs: {phases}", ("RESOURCE", "", "ALLOCATED"))
+def _counts(overview: Json) -> Text:
+    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(overview["jobs"].items())) or "none"
+    counts = (quantity.counted(overview[f"{noun}s"], noun) for noun in ("node", "pod"))
+    return Text(f"{', '.join(counts)}, jobs: {phases}", style="bold")
+
+
+def _resources(overview: Json) -> Table:
+    table = _table("", ("RESOURCE", "", "ALLOCATED"))
     for entry in overview["resources"]:
         allocated = entry["allocated"] / entry["allocatable"] if entry["allocatable"] else 0.0
         text = f"{entry['allocatedText']} of {entry['allocatableText']}, {allocated:.0%}"
@@ -138,7 +143,7 @@ def _nodes(document: Json, resource: str, most: int) -> Table:
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(box=None, title=title, title_justify="left", title_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, title=title or None, title_justify="left", title_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, no_wrap=True, header_style="dim", overflow="ellipsis")
     return table
