@@ -36,7 +36,9 @@ def test_times_in_sentences_of_the_api_are_local() -> None:
 
 
 def test_an_estimate_that_has_passed_says_so() -> None:
-    assert estimated_start(EstimatedStart(time=NOW - timedelta(hours=1), basis="learnt"), NOW).startswith("due, later ")
+    assert estimated_start(EstimatedStart(time=NOW - timedelta(hours=1), basis="learnt"), NOW).startswith(
+        "later than estimated, "
+    )
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ async def ask(tab: Any) -> None:
     """Ask what two more nodes change."""
     await tab.get_by_label("Count").fill("2")
     await tab.get_by_role("button", name="Ask the scheduler").click()
-    await tab.get_by_role("region", name="Jobs").wait_for()
+    await tab.get_by_role("region", name="Jobs").scroll_into_view_if_needed()
 
 
 async def walk(address: str) -> None:

@@ -181,6 +181,21 @@ async def test_the_picture_of_a_flow_shows_its_jobs_by_level_and_the_critical_pa
         assert await tab.get_by_text("Critical path: fetch -> ").count() == 1
 
 
+async def test_on_phones_the_picture_of_a_flow_fits_and_charts_end_with_now(pipeline: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser(390) as tab:
+        await tab.goto(f"{url}#/flows/test-browser/pipeline")
+        fetch, clean = (tab.get_by_role("group", name=re.compile(f"^{name}: ")) for name in ("fetch", "clean"))
+        await fetch.wait_for()
+        upper, lower = [await box.bounding_box() for box in (fetch, clean)]
+        assert upper
+        assert lower
+        assert upper["y"] + upper["height"] < lower["y"]
+        picture = tab.get_by_role("region", name="Picture of the flow")
+        assert await picture.evaluate("element => element.scrollWidth <= element.clientWidth")
+        await tab.goto(f"{url}#/decisions")
+        await tab.locator(".bars .ticks").get_by_text("now", exact=True).wait_for()
+
+
 async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/whatif")

@@ -94,7 +94,7 @@ def _relative(seconds: float) -> str:
     """Return how far away an estimated time is, no more exactly than an estimate is."""
     minutes = round(seconds / 60)
     if minutes < 1:
-        return "in less than a minute" if seconds >= 0 else "due, later than estimated"
+        return "in less than a minute" if seconds >= 0 else "later than estimated"
     if minutes < 120:
         return f"in about {minutes} min"
     return f"in about {round(minutes / 60)} h" if minutes < 48 * 60 else f"in about {round(minutes / 1440)} days"

@@ -102,12 +102,18 @@ function options(element, read, height) {
     cursor: { y: false, points, drag: { x: true, y: false } },
     scales: { x: { time: element.view.time === clock, ...(element.view.end ? { range: whole(element) } : {}) }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
     axes: [
-      { ...paint, grid: { show: false }, size: 24, space: 130, ...(element.view.time === clock ? {} : { incrs: ELAPSED }), values: (plot, moments) => moments.map((moment) => element.view.time(moment, plot.scales.x.max - plot.scales.x.min)) },
+      { ...paint, grid: { show: false }, size: 24, space: 130, ...(element.view.time === clock ? {} : { incrs: ELAPSED }), values: (plot, moments) => moments.map((moment) => tick(plot, moment, element.view.time)) },
       { ...paint, grid: { stroke: () => style("--line"), width: 1 }, splits: (plot) => [0, plot.scales.y.max / 2, plot.scales.y.max],
         values: (_, amounts) => amounts.map(element.view.value), size: (_, texts) => 16 + 6.4 * Math.max(0, ...(texts ?? []).map((text) => text.length)) },
     ],
     hooks: { setCursor: [read], draw: [(plot) => marks(plot, element.view.marks ?? [])] },
   };
+}
+
+// The text of a moment on the time axis; none so near to the right edge that it would be cut.
+function tick({ scales: { x }, width }, moment, time) {
+  const period = x.max - x.min;
+  return ((x.max - moment) / period) * width < 36 ? "" : time(moment, period);
 }
 
 // The range of a time axis that is as long as that of other charts; a period that was enlarged is shown as it is.

@@ -95,6 +95,10 @@ export function ago(text, now = Date.now()) {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
+export function counted(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 const BINARY = ["Ki", "Mi", "Gi", "Ti", "Pi"];
 
 // Amounts are in base units: thousandths of a cpu, bytes, or counts.

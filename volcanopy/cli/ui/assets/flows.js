@@ -3,7 +3,7 @@ import { clock } from "./charts.js";
 import { ago, card, fill, h, jobLink, table } from "./dom.js";
 import { phaseChip } from "./jobs.js";
 
-const WIDTH = 190, HEIGHT = 62, ACROSS = 44, BELOW = 14;
+const HEIGHT = 62, BETWEEN = 44, BESIDE = 14, PHONE = matchMedia("(max-width: 600px)");
 
 export function flows() {
   const content = h("div", {}, h("p", { class: "empty" }, "Loading"));
@@ -40,33 +40,37 @@ function end({ expectedEnd, unknownTemplates }) {
   return unknownTemplates.length ? `Expected end: unknown: no completed job and no runningEstimate of template ${unknownTemplates.join(", ")}` : null;
 }
 
-// Jobs as boxes, a column for each level, with a line from each job to those that depend on it.
+// Jobs as boxes, a column for each level, on phones a row, with a line from each job to those that depend on it.
 function picture(data) {
-  const rows = {}, places = {};
+  const numbers = {}, places = {}, down = PHONE.matches, boxWidth = down ? 150 : 190;
   for (const { name, level } of data.jobs) {
-    rows[level] = (rows[level] ?? -1) + 1;
-    places[name] = [(level - 1) * (WIDTH + ACROSS), rows[level] * (HEIGHT + BELOW)];
+    numbers[level] = (numbers[level] ?? -1) + 1;
+    places[name] = down
+      ? [numbers[level] * (boxWidth + BESIDE), (level - 1) * (HEIGHT + BETWEEN)]
+      : [(level - 1) * (boxWidth + BETWEEN), numbers[level] * (HEIGHT + BESIDE)];
   }
-  const width = Math.max(...Object.values(places).map(([x]) => x)) + WIDTH;
+  const width = Math.max(...Object.values(places).map(([x]) => x)) + boxWidth;
   const height = Math.max(...Object.values(places).map(([, y]) => y)) + HEIGHT;
   const critical = new Set(data.criticalPath);
-  const lines = data.jobs.flatMap((job) => job.dependsOn.filter((name) => places[name]).map((name) => line(places[name], places[job.name], critical.has(name) && critical.has(job.name))));
+  const lines = data.jobs.flatMap((job) => job.dependsOn.filter((name) => places[name]).map((name) => line(places[name], places[job.name], boxWidth, down, critical.has(name) && critical.has(job.name))));
   return h("div", { class: "flow", style: { width: `${width}px`, height: `${height}px` } },
     drawing("svg", { width, height, "aria-hidden": "true" }, lines),
-    data.jobs.map((job) => box(job, data, places[job.name], critical.has(job.name))));
+    data.jobs.map((job) => box(job, data, places[job.name], boxWidth, critical.has(job.name))));
 }
 
-function box(job, data, [x, y], isCritical) {
+function box(job, data, [x, y], boxWidth, isCritical) {
   const times = [job.seconds === undefined ? null : duration(job.seconds), job.expectedSeconds === undefined || job.phase === "Completed" ? null : `expected ${duration(job.expectedSeconds)}`].filter(Boolean);
   const after = job.dependsOn.length ? `, after ${job.dependsOn.join(", ")}` : "";
-  return h("div", { class: `step ${isCritical ? "critical" : ""}`, role: "group", "aria-label": `${job.name}: ${job.phase || "waiting"}${after}`, style: { left: `${x}px`, top: `${y}px`, width: `${WIDTH}px`, height: `${HEIGHT}px` } },
+  return h("div", { class: `step ${isCritical ? "critical" : ""}`, role: "group", "aria-label": `${job.name}: ${job.phase || "waiting"}${after}`, style: { left: `${x}px`, top: `${y}px`, width: `${boxWidth}px`, height: `${HEIGHT}px` } },
     job.phase ? jobLink(`${data.namespace}/${data.name}-${job.name}`, job.name) : h("span", {}, job.name),
     h("span", {}, job.phase || "waiting"), h("span", { class: "dim" }, times.join(", ")));
 }
 
-function line([fromX, fromY], [toX, toY], isCritical) {
-  const begin = [fromX + WIDTH, fromY + HEIGHT / 2], finish = [toX, toY + HEIGHT / 2], bend = ACROSS / 2;
-  const path = `M${begin} C${begin[0] + bend},${begin[1]} ${finish[0] - bend},${finish[1]} ${finish}`;
+function line([fromX, fromY], [toX, toY], boxWidth, down, isCritical) {
+  const begin = down ? [fromX + boxWidth / 2, fromY + HEIGHT] : [fromX + boxWidth, fromY + HEIGHT / 2];
+  const finish = down ? [toX + boxWidth / 2, toY] : [toX, toY + HEIGHT / 2];
+  const [bendX, bendY] = down ? [0, BETWEEN / 2] : [BETWEEN / 2, 0];
+  const path = `M${begin} C${begin[0] + bendX},${begin[1] + bendY} ${finish[0] - bendX},${finish[1] - bendY} ${finish}`;
   return drawing("path", { d: path, class: isCritical ? "critical" : "" });
 }
 

@@ -1,7 +1,7 @@
 // The nodes of the cluster on a canvas: each a box, filled from below by what each job uses of one resource.
 
 import { style } from "./charts.js";
-import { amount, distinct, h, hideTip, percent, say, showTip } from "./dom.js";
+import { amount, counted, distinct, h, hideTip, percent, say, showTip } from "./dom.js";
 
 const GAP = 3;
 const TITLE = 18;
@@ -163,6 +163,7 @@ export function clusterMap(data, resource, { planned = {}, evicted = {}, by = "j
     context.rect(x, y, width, height);
     context.clip();
     context.strokeStyle = fill;
+    context.lineWidth = 1;
     for (let offset = -height; offset < width; offset += 5) {
       context.beginPath();
       context.moveTo(x + offset, y + height);
@@ -275,7 +276,7 @@ function describe(data, resource) {
   const place = data.resources.indexOf(resource);
   const total = data.nodes.reduce((sum, node) => sum + (node[3][place] ?? 0), 0);
   const used = data.nodes.reduce((sum, node) => sum + node[4].reduce((part, [, reserved, amounts]) => part + (reserved ? 0 : amounts[place] ?? 0), 0), 0);
-  return `${data.nodes.length} nodes, ${amount(resource, used)} of ${amount(resource, total)} ${resource} allocated`;
+  return `${counted(data.nodes.length, "node")}, ${amount(resource, used)} of ${amount(resource, total)} ${resource} allocated`;
 }
 
 // The boxes of nodes by rack, racks beside each other where the width allows it, with their titles.

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { bars, legend, meter } from "./charts.js";
-import { amount, card, fill, h, jobLink, nothing, percent, table } from "./dom.js";
+import { amount, card, counted, fill, h, jobLink, nothing, percent, table } from "./dom.js";
 
 export function overview() {
   const element = h("div", {}, h("p", { class: "empty" }, "Loading"));
@@ -22,9 +22,9 @@ export function overview() {
 
 function figures(data) {
   const phases = Object.entries(data.jobs).sort();
-  const count = (plural, number) => (data.unknown.includes(plural) ? "?" : number);
-  return h("p", {}, h("a", { href: "#/nodes" }, `${count("nodes", data.nodes)} nodes`), `, ${count("pods", data.pods)} pods, `,
-    h("a", { href: "#/jobs" }, `${count("batchjobs", phases.reduce((sum, [, jobs]) => sum + jobs, 0))} jobs`),
+  const count = (plural, number, noun) => (data.unknown.includes(plural) ? `? ${noun}s` : counted(number, noun));
+  return h("p", {}, h("a", { href: "#/nodes" }, count("nodes", data.nodes, "node")), `, ${count("pods", data.pods, "pod")}, `,
+    h("a", { href: "#/jobs" }, count("batchjobs", phases.reduce((sum, [, jobs]) => sum + jobs, 0), "job")),
     phases.length ? ": " : "", phases.map(([phase, count], place) => [place ? ", " : "", `${count} ${phase}`]));
 }
 
