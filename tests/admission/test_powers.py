@@ -10,6 +10,7 @@ from tests.admission.test_entry import group, job, pod, review_of
 from volcanopy.admission import powers
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import validate
+from volcanopy.api import names
 from volcanopy.api.core import MAX_GRACE_SECONDS, Queue
 
 Json = dict[str, Any]
@@ -105,3 +106,27 @@ def test_usual_grace_periods_and_other_priorities_are_for_everybody(seconds: int
     made = pod("target")
     made["spec"] |= {"terminationGracePeriodSeconds": seconds, "priorityClassName": "high"}
     assert "may not protect" not in answer(None, made)
+
+
+@pytest.mark.parametrize("key", sorted(names.ASSIGNMENT_KEYS))
+def test_no_user_takes_devices_of_others_or_hides_the_use_of_own_ones(key: str) -> None:
+    """The scheduler believes these annotations: what they name is given to no other pod."""
+    assigned = powers.Power("", "", keys=(key,), example="GPU-1,NVIDIA,8192,100:")
+    assigned_otherwise = assigned._replace(example="GPU-2,NVIDIA,8192,100:")
+    with_own, with_others = (protected(pod("free"), each) for each in (assigned, assigned_otherwise))
+    for before, after in (
+        (None, with_own),
+        (None, in_template(assigned, "free")),
+        (None, in_alternative(assigned, "free")),
+        (pod("free"), with_own),
+        (with_own, with_others),
+        (with_own, pod("free")),
+    ):
+        assert f"metadata.annotations[{key}]: Forbidden: the scheduler assigns devices and CPUs" in answer(
+            before, after
+        )
+        # What controllers create counts for its submitter.
+        for other in ("volcanopy", "system:serviceaccount:kube-system:device-plugin") if before else ():
+            assert "the scheduler assigns" not in answer(before, after, user=other)
+    assert answer(with_own, with_own) == answer(pod("free"), pod("free"))
+    assert "the scheduler assigns" not in answer(group("origin"), group("free"), pods=(with_own,))

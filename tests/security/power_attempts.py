@@ -13,6 +13,7 @@ Json = dict[str, Any]
 Try = Callable[["Scene"], str]
 RESERVED = tuple(power for power in POWERS if power.example is not None)
 DENIED = "may not protect"
+CARDS, EXAMPLE_OF_CARDS = "volcano.sh/vgpu-ids-new", "GPU-1,NVIDIA,8192,100:"
 GROUP = "scheduling.k8s.io/group-name"
 
 
@@ -144,6 +145,20 @@ ENTRANCES: dict[str, tuple[Try, str]] = {
     "the owner reference of a job for a running pod": (
         lambda s: s.eve.patch("Pod", "small", {"metadata": s.job_owner("bobs")}),
         "only the controllers create a Pod of a BatchJob",
+    ),
+    "a pod with assigned GPUs (`volcano.sh/vgpu-ids-new`)": (
+        lambda s: s.eve.create(s.pod("p", s.open, annotations={CARDS: EXAMPLE_OF_CARDS})),
+        "the scheduler assigns devices",
+    ),
+    "a job whose pods have assigned GPUs": (
+        lambda s: s.eve.create(
+            with_template(s.job("j", s.open), Power("", "", keys=(CARDS,), example=EXAMPLE_OF_CARDS))
+        ),
+        "the scheduler assigns devices",
+    ),
+    "assigned GPUs for a running pod": (
+        lambda s: s.eve.patch("Pod", "small", {"metadata": {"annotations": {CARDS: EXAMPLE_OF_CARDS}}}),
+        "the scheduler assigns devices",
     ),
     "the label of a job for a running pod": (
         lambda s: s.eve.patch("Pod", "small", {"metadata": {"labels": {"volcanopy.io/job-name": "bobs"}}}),

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from volcanopy.admission.access import administers, has_administrators, is_trusted, matches
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import User, at, own_keys
+from volcanopy.admission.request import User, annotations, at, own_keys
+from volcanopy.admission.submitter import is_kubernetes
 from volcanopy.api import names
 from volcanopy.api.core import MAX_GRACE_SECONDS
 from volcanopy.api.model import Json, Problem, forbidden, parse_duration
@@ -19,6 +20,7 @@ CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 _TRUE = frozenset({"true", "1", "t"})
 RESERVED = "administrators of the queue and subjects in `unpreemptable`; without both, everybody"
 ORDER = "everybody: it changes the order, not the limits"
+ASSIGNED = "the scheduler, and Kubernetes' own accounts"
 
 
 class Power(NamedTuple):
@@ -99,6 +101,11 @@ POWERS = (
         field="terminationGracePeriodSeconds",
         is_used=_is_long,
         example=86_400,
+    ),
+    Power(
+        name="annotations of assigned devices and CPUs, such as `volcano.sh/vgpu-ids-new`",
+        effect="the scheduler counts what they name as used by the pod, and gives it to no other",
+        permitted=ASSIGNED,
     ),
     Power(
         name="a PodDisruptionBudget",
@@ -212,6 +219,22 @@ def _uses(manifest: Json | None) -> Iterator[tuple[str, Any]]:
         value = at(manifest, "spec", power.field) if power.field else None
         if value is not None and power.is_used(value):
             yield f"spec.{power.field}", value
+
+
+def assignment_problems(
+    manifest: Json | None, old: Json | None, user: User, context: Context, path: str = ""
+) -> Iterator[Problem]:
+    """Yield each change of the devices and CPUs that are assigned to a pod: no user takes those of others, or hides their use.
+
+    ``path`` is that of the pod or template, with a dot at its end.
+    """
+    if not user.name or is_trusted(user, context) or is_kubernetes(user):
+        return
+    before, after = annotations(old), annotations(manifest)
+    for key in sorted(names.ASSIGNMENT_KEYS & (before.keys() | after.keys())):
+        if before.get(key) != after.get(key):
+            verb = f'keep "{before[key]}"' if key in before else "remove it"
+            yield forbidden(f"{path}metadata.annotations[{key}]", f"the scheduler assigns devices and CPUs: {verb}")
 
 
 def moved_problems(pods: Iterable[Json], user: User, queue: str, context: Context) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.cache import task_places, totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.cache.state_tables import StateTables
-from volcanopy.scheduler.model import claim_tables, pod_fields
+from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -89,7 +89,7 @@ def load(
 
 def _is_plain(pod: core.Pod) -> bool:
     spec = pod.spec
-    return not (has_terms(spec) or pod_claims.anything(spec)) and claim_tables.ASSIGNMENT_KEYS.isdisjoint(
+    return not (has_terms(spec) or pod_claims.anything(spec)) and names.ASSIGNMENT_KEYS.isdisjoint(
         pod.metadata.annotations
     )
 

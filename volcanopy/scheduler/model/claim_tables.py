@@ -88,12 +88,6 @@ def _size_and_name(volume: storage.PersistentVolume) -> tuple[int, str]:
     return size(volume), volume.metadata.name
 
 
-ASSIGNMENT_KEYS = frozenset(
-    {names.GPU_INDEX, names.VGPU_IDS, names.TOPOLOGY_DECISION, names.HAMI_NODE, names.NPU_CORES}
-)
-"""The annotations with such assignments; that of NPUs shared by HAMi has the name of their kind, and comes with HAMI_NODE."""
-
-
 class AssignedPod(NamedTuple):
     """A pod with assigned devices or cpus: its row, and its annotations once it is bound."""
 
@@ -109,7 +103,7 @@ AssignedPods = tuple[AssignedPod, ...]
 def assigned_pod(row: int, pod: core.Pod, bind_annotations: Mapping[str, str]) -> AssignedPod | None:
     """Return the pod if it has assigned devices, else None; ``bind_annotations`` are those of an assumed bind."""
     own = pod.metadata.annotations
-    if ASSIGNMENT_KEYS.isdisjoint(own) and ASSIGNMENT_KEYS.isdisjoint(bind_annotations):
+    if names.ASSIGNMENT_KEYS.isdisjoint(own) and names.ASSIGNMENT_KEYS.isdisjoint(bind_annotations):
         return None
     return AssignedPod(row, pod, {**own, **bind_annotations} if bind_annotations else own)
 

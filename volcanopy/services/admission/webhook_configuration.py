@@ -191,6 +191,7 @@ _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
     *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME)),
     *powers.CHOSEN_AT_CREATION,
+    *(("annotations", key) for key in sorted(names.ASSIGNMENT_KEYS)),
     ("labels", names.JOB_NAME),
 )
 
