@@ -58,11 +58,13 @@ class Cluster:
             made = await self.client.patch_status(POD_GROUPS, "default", name, {"status": {"phase": phase}})
         return made
 
-    async def pod(self, name: str, group: str = "", cpu: str = "1", scheduler: str = "volcanopy") -> core.Pod:
+    async def pod(
+        self, name: str, group: str = "", cpu: str = "1", scheduler: str = "volcanopy", namespace: str = "default"
+    ) -> core.Pod:
         meta: Json = {"annotations": {"scheduling.k8s.io/group-name": group}} if group else {}
         container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
         spec = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0}
-        return await self.client.create(PODS, "default", body(PODS, name, spec=spec, **meta))
+        return await self.client.create(PODS, namespace, body(PODS, name, spec=spec, **meta))
 
     async def gang(self, name: str, size: int, cpu: str = "1", phase: str = "Inqueue") -> None:
         await self.group(name, size, phase)

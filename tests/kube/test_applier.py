@@ -6,13 +6,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.kube.applier_setup import Rig, bind, now
-from tests.kube.cluster import Cluster
+from tests.kube.cluster import Cluster, body
 from tests.kube.flaky_client import Fault, lost, refused
 from volcanopy.api import names
-from volcanopy.kube.cache.followed_kinds import PODS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.errors import Forbidden, StatusCause, StatusDetails
+from volcanopy.kube.client.raw_kinds import NAMESPACES
 from volcanopy.kube.writes.write_queue import DelayedWrites
-from volcanopy.scheduler.model.plan import Evict, Nominate
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.services.scheduler.state.statuses import pod_condition
 from volcanopy.services.scheduler.writers.applier import Applied
@@ -37,6 +38,26 @@ async def test_gangs_are_bound_sequentially(cluster: Cluster, rig: Rig) -> None:
     await rig.see()
     await rig.apply(bind("a-0"), bind("b-0", group="default/b"), bind("a-1"), bind("b-1", group="default/b"))
     assert [name for verb, _, name in rig.script.sent if verb == "bind"] == ["a-0", "a-1", "b-0", "b-1"]
+
+
+async def test_a_bind_of_another_namespace_does_not_wait_for_all_binds_of_a_large_job(
+    cluster: Cluster, rig: Rig
+) -> None:
+    """Of the plans before, only the binds in flight and one more precede it."""
+    at_once = 64
+    await cluster.gang("a", 3 * at_once)
+    await cluster.client.create(NAMESPACES, None, {"metadata": {"name": "beside"}})
+    await cluster.client.create(POD_GROUPS, "beside", body(POD_GROUPS, "b", spec={"minMember": 1, "queue": "default"}))
+    await cluster.pod("b", "b", namespace="beside")
+    await rig.see()
+    rig.script.held["bind"] = asyncio.Event()
+    large = rig.submit(*(bind(f"a-{number}") for number in range(3 * at_once)))
+    await rig.script.until("bind", at_once)
+    small = rig.submit(Bind("beside/b", "n1", "beside/b"))
+    rig.script.held["bind"].set()
+    await asyncio.gather(large, small)
+    bound = [name for verb, _, name in rig.script.sent if verb == "bind"]
+    assert bound.index("b") <= at_once + 1
 
 
 async def test_a_bind_with_a_lost_response_is_verified_and_not_sent_again(cluster: Cluster, rig: Rig) -> None:

@@ -130,6 +130,20 @@ async def test_concurrency_is_limited_by_the_workers() -> None:
         await record.until(10)
 
 
+async def test_keys_of_one_namespace_do_not_wait_for_all_of_another() -> None:
+    record = Record()
+    crew = TimedWorkers("thing", record.act, 1)
+    async with working(crew):
+        for number in range(100):
+            crew.put(f"large/{number}")
+        await record.until(1)
+        crew.put("small/0")
+        await idle()
+        record.gate.set()
+        await record.until(202)
+    assert [line for line in record.done if line.startswith("begin")].index("begin small/0") <= 2
+
+
 @pytest.mark.parametrize(
     "failure",
     [

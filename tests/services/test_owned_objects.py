@@ -6,10 +6,10 @@ import pytest
 
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
 from volcanopy.kube.client.raw_kinds import PODS
+from volcanopy.kube.writes.write_slots import WriteSlots
 from volcanopy.services.controllers.owned_objects import (
     NameTakenError,
     TerminatingError,
-    WriteSlots,
     all_of,
     create_owned,
     delete_same,
@@ -84,5 +84,5 @@ async def test_the_writes_for_one_object_leave_three_quarters_of_the_slots_to_ot
         await asyncio.sleep(0)
         in_flight -= 1
 
-    assert await all_of(slots, write, range(50), lambda: None) is None
+    assert await all_of(slots, "large", write, range(50), lambda: None) is None
     assert most == 2

@@ -9,6 +9,7 @@ import structlog
 
 from volcanopy.kube import machine
 from volcanopy.kube.client.errors import Conflict, KubeError
+from volcanopy.kube.writes.round_robin import RoundRobin, namespace_of
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +74,7 @@ Act = Callable[[str], Awaitable[float]]
 
 
 class TimedWorkers:
-    """Workers that process due keys in parallel, each key by one worker at a time.
+    """Workers that process due keys in parallel, each key by one worker at a time, round robin by namespace.
 
     Processing that fails is retried with exponential back-off.
     """
@@ -81,7 +82,8 @@ class TimedWorkers:
     def __init__(self, what: str, act: Act, workers: int, clock: Callable[[], float] = machine.epoch) -> None:
         self._what, self._act, self._workers, self._clock = what, act, workers, clock
         self._agenda = TimerQueue(clock)
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._due: RoundRobin[str, None] = RoundRobin()
+        self._some = asyncio.Event()
         self._busy: dict[str, float] = {}
         self._failures: dict[str, int] = {}
 
@@ -106,11 +108,15 @@ class TimedWorkers:
                 for key in await self._agenda.due():
                     # Busy from here on, or a put meanwhile would add the key to the queue twice.
                     self._busy[key] = math.inf
-                    self._queue.put_nowait(key)
+                    self._due.add(namespace_of(key), key, None)
+                self._some.set()
 
     async def _work(self) -> None:
         while True:
-            key = await self._queue.get()
+            while not self._due:
+                self._some.clear()
+                await self._some.wait()
+            key, _ = self._due.take()
             try:
                 again = await self._act(key)
                 self._failures.pop(key, None)

@@ -34,11 +34,11 @@ from volcanopy.kube.client.raw_kinds import (
     VOLUME_CLAIMS,
 )
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.writes.write_slots import WriteSlots
 from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import (
     OutdatedError,
-    WriteSlots,
     all_of,
     concerns_all,
     create_owned,
@@ -109,7 +109,8 @@ class JobEffects:
             if error is not None:
                 raise error
             if kind in {effects.CreatePod, effects.DeletePod}:
-                error = await all_of(self._slots, partial(self._apply, job), group, written)
+                namespace = job["metadata"]["namespace"]
+                error = await all_of(self._slots, namespace, partial(self._apply, job), group, written)
                 if error is not None and concerns_all(error):
                     raise error
                 continue

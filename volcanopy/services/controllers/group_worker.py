@@ -16,7 +16,8 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
-from volcanopy.services.controllers.owned_objects import OutdatedError, WriteSlots, all_of, create_owned
+from volcanopy.kube.writes.write_slots import WriteSlots
+from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.steps import MOST_WRITES
 from volcanopy.services.controllers.worker import Worker
 
@@ -75,7 +76,8 @@ class GroupWorker(Worker):
         written = partial(self.queue.progress, key)
         for kind, batch in groupby(step.effects, type):
             if kind is JoinGroup:
-                if error := await all_of(self._slots, partial(self._apply, key), batch, written):
+                apply = partial(self._apply, key)
+                if error := await all_of(self._slots, key.partition("/")[0], apply, batch, written):
                     raise error
             else:
                 for effect in batch:

@@ -16,6 +16,7 @@ from volcanopy.kube.client.errors import (
     is_outage,
 )
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.writes.write_slots import WriteSlots
 
 log = structlog.get_logger(__name__)
 
@@ -23,14 +24,8 @@ T = TypeVar("T")
 
 WRITES_AT_ONCE = 48
 """The writes in flight of a worker: enough for a thousand a second."""
-
-
-class WriteSlots(asyncio.Semaphore):
-    """The writes in flight: at most ``limit`` in all, and a quarter for one object, so that others do not wait for long."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.most_of_an_object = max(limit // 4, 1)
+PART_OF_AN_OBJECT = 4
+"""Of the writes in flight, one object has at most one in so many."""
 
 
 class NameTakenError(Exception):
@@ -103,9 +98,13 @@ def is_controlled(manifest: Json, owner: str) -> bool:
 
 
 async def all_of(
-    slots: WriteSlots, write: Callable[[T], Awaitable[None]], effects: Iterable[T], written: Callable[[], None]
+    slots: WriteSlots,
+    namespace: str,
+    write: Callable[[T], Awaitable[None]],
+    effects: Iterable[T],
+    written: Callable[[], None],
 ) -> Exception | None:
-    """Apply several effects concurrently, as many as there are slots; then return the first error, if any.
+    """Apply effects on an object in a namespace concurrently, as many as there are slots; then return the first error, if any.
 
     ``written`` is called after each. An error that others would get as well ends the work: no further effect is begun. An
     OutdatedError is returned only if there is no other error.
@@ -115,7 +114,7 @@ async def all_of(
 
     async def apply() -> None:
         for effect in remaining:
-            async with slots:
+            async with slots.slot(namespace):
                 if any(map(concerns_all, errors)):
                     return
                 try:
@@ -125,8 +124,7 @@ async def all_of(
                 else:
                     written()
 
-    # The slots are granted in the order of requests, so work on one object does not wait for all the work on another.
-    await asyncio.gather(*(apply() for _ in range(slots.most_of_an_object)))
+    await asyncio.gather(*(apply() for _ in range(max(slots.limit // PART_OF_AN_OBJECT, 1))))
     return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
+from volcanopy.kube.writes.round_robin import RoundRobin, namespace_of
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 60.0
@@ -27,8 +28,8 @@ class WorkQueue:
 
     name: str = "keys"
     """The label in the metrics."""
-    _ready: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By namespace, the next one first: keys that are ready, with the time since when (monotonic seconds)."""
+    _ready: RoundRobin[str, float] = field(default_factory=RoundRobin)
+    """Keys that are ready, with the time since when (monotonic seconds)."""
     _active: dict[str, float] = field(default_factory=dict)
     """Keys in progress, with the time of their last progress."""
     _dirty: set[str] = field(default_factory=set)
@@ -42,7 +43,7 @@ class WorkQueue:
         registry.QUEUE_DEPTH.follow(self, lambda queue: [((queue.name,), float(len(queue)))])
 
     def __len__(self) -> int:
-        return sum(map(len, self._ready.values())) + len(self._active)
+        return len(self._ready) + len(self._active)
 
     def longest(self) -> tuple[str, float]:
         """Return the key that has been in progress for longest without progress, with the seconds; ("", 0) if none is."""
@@ -58,8 +59,9 @@ class WorkQueue:
 
     def prune(self, exists: Callable[[str], bool]) -> None:
         """Drop the ready keys of deleted objects, for a queue without workers."""
-        for key in [key for keys in self._ready.values() for key in keys if not exists(key)]:
-            self._take(key)
+        for namespace, key in self._ready:
+            if not exists(key):
+                self._ready.discard(namespace, key)
 
     async def drain(self) -> None:
         """Hand out no more keys; return when those in progress are done."""
@@ -85,17 +87,8 @@ class WorkQueue:
         if key in self._active:
             self._dirty.add(key)
         else:
-            self._ready.setdefault(_namespace(key), {}).setdefault(key, machine.monotonic())
+            self._ready.add(namespace_of(key), key, machine.monotonic())
             self._some.set()
-
-    def _take(self, key: str) -> float:
-        """Remove a ready key; the other keys of its namespace come after those of other namespaces."""
-        namespace = _namespace(key)
-        keys = self._ready.pop(namespace)
-        since = keys.pop(key)
-        if keys:
-            self._ready[namespace] = keys
-        return since
 
     def _add_later(self, key: str, after: float) -> None:
         loop = asyncio.get_running_loop()
@@ -112,8 +105,8 @@ class WorkQueue:
         while self._closed or not self._ready:
             self._some.clear()
             await self._some.wait()
-        key = next(iter(next(iter(self._ready.values()))))
-        registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - self._take(key))
+        key, since = self._ready.take()
+        registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - since)
         self._active[key] = asyncio.get_running_loop().time()
         return key
 
@@ -142,8 +135,3 @@ class WorkQueue:
         self._pauses.pop(key, None)
         if waiting := self._later.pop(key, None):
             waiting.handle.cancel()
-
-
-def _namespace(key: str) -> str:
-    """Return the namespace of a key; each key without a namespace stands for itself."""
-    return key.partition("/")[0]

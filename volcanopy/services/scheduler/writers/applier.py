@@ -14,6 +14,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.write_queue import DelayedWrites
+from volcanopy.kube.writes.write_slots import WriteSlots
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.services.scheduler.state.store import Store
 from volcanopy.services.scheduler.writers.pod_writer import PodWriter
@@ -60,7 +61,7 @@ class Applier:
         timing = timing or Timing()
         self._tasks = asyncio.TaskGroup()
         self._later = DelayedWrites(self._spawn)
-        slots = asyncio.Semaphore(in_flight)
+        slots = WriteSlots(in_flight)
         self._context = WriterContext(client, store, recorder, self._later, bind_slots=slots, pod_events=pod_events)
         self._running: set[asyncio.Task[Any]] = set()
         self._placing = PodWriter(self._context)

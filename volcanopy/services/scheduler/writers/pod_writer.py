@@ -20,6 +20,7 @@ from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotFound, describe, is_outage
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
+from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.scheduler.model.eviction_record import COOLDOWN
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.services.scheduler.state import statuses
@@ -108,7 +109,7 @@ class PodWriter:
         context, (namespace, _, name) = self._context, effect.pod.partition("/")
         async with context.locks.lock(("Pod", effect.pod)):
             try:
-                async with context.bind_slots:
+                async with context.bind_slots.slot(namespace):
                     pod = context.store.pods.get(effect.pod)
                     if pod is not None and has_queue_gate(pod):
                         await context.remove_queue_gate(pod)
@@ -162,7 +163,7 @@ class PodWriter:
     async def evict(self, effect: Evict, uid: str) -> bool:
         """Announce the eviction of the pod of this uid, then delete it. True once it is terminating, else False."""
         context, (namespace, _, name) = self._context, effect.pod.partition("/")
-        async with context.locks.lock(("Pod", effect.pod)), context.bind_slots:
+        async with context.locks.lock(("Pod", effect.pod)), context.bind_slots.slot(namespace):
             pod = context.store.pods.get(effect.pod)
             if pod is None or pod.metadata.uid != uid:
                 return True
@@ -203,7 +204,7 @@ class PodWriter:
     async def nominate(self, effect: Nominate) -> bool:
         """Write the nominated node of a pod. False if that failed."""
         context = self._context
-        async with context.locks.lock(("Pod", effect.pod)), context.write_slots:
+        async with context.locks.lock(("Pod", effect.pod)), context.write_slots.slot(namespace_of(effect.pod)):
             pod = context.store.pods.get(effect.pod)
             patch = None if pod is None or pod.spec.node_name else statuses.nomination_patch(pod, effect.node)
             if pod is None or patch is None:

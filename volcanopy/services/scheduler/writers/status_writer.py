@@ -21,6 +21,7 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.errors import KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import of_object
+from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.kube.writes.write_queue import SPREAD, spread
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.services.scheduler.state import statuses
@@ -116,7 +117,7 @@ class PodGroupStatusWriter:
 
     async def _write(self, key: str, at_once: bool = False) -> None:
         context = self._context
-        async with context.locks.lock(("PodGroup", key)), context.write_slots:
+        async with context.locks.lock(("PodGroup", key)), context.write_slots.slot(namespace_of(key)):
             group = context.store.groups.get(key)
             if group is None:
                 self._since.pop(key, None)
@@ -229,7 +230,7 @@ class QueueStatusWriter:
 
     async def _write(self, name: str) -> None:
         context = self._context
-        async with context.locks.lock(("Queue", name)), context.write_slots:
+        async with context.locks.lock(("Queue", name)), context.write_slots.slot(name):
             queue, expected = context.store.queues.get(name), context.store.expected_queue(name)
             if queue is None or expected is None:
                 return
@@ -359,7 +360,7 @@ class ExplanationWriter:
         A pod whose PodGroup does not exist gets an event as well: there is no group that could have it.
         """
         context = self._context
-        async with context.locks.lock(("Pod", key)), context.write_slots:
+        async with context.locks.lock(("Pod", key)), context.write_slots.slot(namespace_of(key)):
             pod = context.store.pods.get(key)
             if pod is None or not context.store.waits(key):
                 return

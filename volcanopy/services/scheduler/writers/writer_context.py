@@ -1,6 +1,5 @@
 """What the writers of a scheduler share: client, store, events, and the limits of requests in flight."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,7 @@ from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import of_object
 from volcanopy.kube.writes.event_writer import EventRecorder, EventType, ObjectReference
 from volcanopy.kube.writes.write_queue import DelayedWrites, KeyLocks
+from volcanopy.kube.writes.write_slots import WriteSlots
 from volcanopy.services.scheduler.state.store import Store
 
 
@@ -32,8 +32,8 @@ class WriterContext:
     recorder: EventRecorder
     delayed: DelayedWrites
     locks: KeyLocks = field(default_factory=KeyLocks)
-    bind_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(64))
-    write_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(16))
+    bind_slots: WriteSlots = field(default_factory=lambda: WriteSlots(64))
+    write_slots: WriteSlots = field(default_factory=lambda: WriteSlots(16))
     rng: Random = field(default_factory=Random)
     now: Callable[[], datetime] = machine.utc_now
     pod_events: bool = False
