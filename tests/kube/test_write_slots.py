@@ -77,6 +77,20 @@ async def test_a_slow_server_gets_half_the_writes_at_once_and_a_fast_one_more_ag
             await server.answer()
 
 
+async def test_a_distant_server_gets_as_many_writes_at_once() -> None:
+    """All its answers take longer than :data:`SLOW`, however few writes it has."""
+    server = Server(16)
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(96):
+            tasks.create_task(server.write(f"large/{number}"))
+        await settled()
+        while server.unanswered:
+            assert len(server.unanswered) == 16
+            server.now += 2 * SLOW
+            for _ in range(16):
+                await server.answer()
+
+
 @pytest.mark.parametrize("steps", range(6))
 async def test_a_write_that_is_cancelled_leaves_its_slot_to_others(steps: int) -> None:
     """While it waits; so many steps of the event loop after its slot became free, granted or used by then."""

@@ -1,7 +1,8 @@
 """The writes of a process that are in flight: no more than the API server answers soon, round robin by namespace.
 
 1. A write waits for a slot. Free ones are granted round robin: at most one waiting write of each other namespace comes first.
-2. A write that takes longer than :data:`SLOW` halves the number of slots. Those that were begun before do not halve it again.
+2. A write that takes longer than the fastest one by more than :data:`SLOW` halves the number of slots. Those that were begun
+   before do not halve it again. A server that is far away, whose answers all take long, is not slow.
 3. With each other write the number grows, by one after as many writes as there are slots.
 
 So a server that is slow gets fewer writes at once: it answers as many in a second, and those of others wait less for them.
@@ -15,7 +16,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.writes.round_robin import RoundRobin
 
 SLOW = 0.25
-"""Seconds of a write from which on a server is slow: several times what one takes where the server does nothing else."""
+"""Seconds beyond the fastest write from which on a server is slow: several times what one takes where it does nothing else."""
 LEAST_SLOTS = 4
 """The number is not made less: enough that the server does not wait for this process."""
 
@@ -26,7 +27,7 @@ class WriteSlots:
     def __init__(self, limit: int, clock: Callable[[], float] = machine.monotonic) -> None:
         self.limit, self._clock = limit, clock
         self._slots = float(limit)
-        self._halved = -float("inf")
+        self._halved, self._least = -float("inf"), float("inf")
         self._in_flight = 0
         self._waiting: RoundRobin[asyncio.Future[None], None] = RoundRobin()
 
@@ -71,7 +72,8 @@ class WriteSlots:
 
     def _adapt(self, began: float) -> None:
         now = self._clock()
-        if now - began <= SLOW:
+        self._least = min(self._least, now - began)
+        if now - began <= self._least + SLOW:
             self._slots = min(self._slots + 1 / self._slots, self.limit)
         elif began >= self._halved:
             self._slots = max(self._slots / 2, min(LEAST_SLOTS, self.limit))
