@@ -13,20 +13,17 @@ from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.dispatch import Hooks
 
 
 class Hypernodes:
     """The hypernodes of a session."""
 
-    def __init__(self, cluster: Cluster, installed: Installed) -> None:
+    def __init__(self, cluster: Cluster, hooks: Hooks) -> None:
         self._cluster = cluster
         self._table = cluster.snapshot.hypernodes
-        policies = [
-            (plugin, off) for tier in installed for plugin, off in tier if isinstance(plugin, NetworkTopologyAware)
-        ]
-        self._grouping = next((plugin for plugin, off in policies if "enabledHyperNodeGradient" not in off), None)
-        self._scoring = next((plugin for plugin, off in policies if "enabledHyperNodeOrder" not in off), None)
+        self._grouping = hooks.first_policy(NetworkTopologyAware, "enabledHyperNodeGradient")
+        self._scoring = hooks.first_policy(NetworkTopologyAware, "enabledHyperNodeOrder")
 
     def groups(self, requester: JobView | SubJobView, root: int, *, to_evict: bool = False) -> list[Rows]:
         """Return groups of hypernodes below ``root`` in which a job or sub-group can be placed, the best group first.

@@ -1,15 +1,12 @@
 """The configured policies that assign devices and volumes to pods: the engine asks each of them directly."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from volcanopy.scheduler.ledger.gpu_cards import GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,13 +20,13 @@ class NodeDevices:
     claims: ClaimAssignment | None
 
     @classmethod
-    def of(cls, tiers: Installed) -> "NodeDevices":
+    def of(cls, hooks: Hooks) -> "NodeDevices":
         """Return those of a session."""
         return cls(
-            _first(tiers, CardSharing),  # type: ignore[type-abstract]
-            _first(tiers, CardRanking),  # type: ignore[type-abstract]
-            _first(tiers, CardRanking, "enableNodeOrder"),  # type: ignore[type-abstract]
-            _first(tiers, ClaimAssignment),  # type: ignore[type-abstract]
+            hooks.first_policy(CardSharing),  # type: ignore[type-abstract]
+            hooks.first_policy(CardRanking),  # type: ignore[type-abstract]
+            hooks.first_policy(CardRanking, "enableNodeOrder"),  # type: ignore[type-abstract]
+            hooks.first_policy(ClaimAssignment),  # type: ignore[type-abstract]
         )
 
     def gpu_cards(self) -> GpuCards | None:
@@ -43,9 +40,3 @@ class NodeDevices:
     def packs_resources(self) -> bool:
         """Whether a policy decides which resources of nodes are filled first."""
         return self.packing is not None and self.packing.packs_resources()
-
-
-def _first(tiers: Installed, kind: type[T], switch: str = "") -> T | None:
-    return next(
-        (plugin for tier in tiers for plugin, off in tier if isinstance(plugin, kind) and switch not in off), None
-    )

@@ -23,7 +23,6 @@ from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
-from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection
 from volcanopy.scheduler.policy.roles import Nodes
@@ -350,9 +349,3 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
                     reserved.behind = frozenset(starting)
                 result.append(reserved)
         return result
-
-
-def configured_reservations(tiers: Installed) -> Reservation | None:
-    """Return the plugin for reservations of a session, None if it is not configured or switched off."""
-    plugins = (plugin for tier in tiers for plugin, off in tier if "enableReservedNodes" not in off)
-    return next((plugin for plugin in plugins if isinstance(plugin, Reservation)), None)

@@ -23,7 +23,7 @@ from volcanopy.scheduler.engine.node_devices import NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
-from volcanopy.scheduler.engine.reservations import configured_reservations
+from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.engine.shares.quotas import Quotas
 from volcanopy.scheduler.engine.shares.share_rules import with_rules
@@ -65,17 +65,17 @@ class Session:
         plugins = (tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers)
         tiers = with_mandatory(with_rules(plugins, self.cluster), self.ledger, self.cluster, config.actions)
         self.plugins = [plugin for tier in tiers for plugin, _ in tier]
-        self.limits = next((plugin for plugin in self.plugins if isinstance(plugin, QueueLimits)), None)
-        """The limits of queues on jobs, users and groups; None if no queue has any."""
         self.hooks = Hooks(tiers, self.cluster.reads)
-        self.reservations = configured_reservations(tiers)
+        self.limits = self.hooks.first_policy(QueueLimits)
+        """The limits of queues on jobs, users and groups; None if no queue has any."""
+        self.reservations = self.hooks.first_policy(Reservation, "enableReservedNodes")
         """The reservations of waiting jobs; None if these are not configured."""
         reservations = self.reservations
-        self.quotas = Quotas(tiers, frozenset if reservations is None else reservations.jobs_with_reserved_nodes)
+        self.quotas = Quotas(self.hooks, frozenset if reservations is None else reservations.jobs_with_reserved_nodes)
         """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
-        self.hypernodes = Hypernodes(self.cluster, tiers)
-        self.devices = NodeDevices.of(tiers)
+        self.hypernodes = Hypernodes(self.cluster, self.hooks)
+        self.devices = NodeDevices.of(self.hooks)
         """The policies that assign devices and volumes."""
         self.cluster.queries = _queries(self)
         self.cluster.packs_resources = self.devices.packs_resources

@@ -7,6 +7,8 @@ sentence that names it and what was probably meant. Nothing is ignored unsaid, n
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
@@ -78,7 +80,15 @@ class SchedulerConfig:
 
     def enables(self, plugin: str, switch: str = "") -> bool:
         """Return whether a plugin of this name is configured, and this switch is not off for it."""
-        return any(entry.name == plugin and switch not in entry.off for tier in self.tiers for entry in tier)
+        return any(switch not in off for off in self._off.get(plugin, ()))
+
+    @cached_property
+    def _off(self) -> Mapping[str, list[frozenset[str]]]:
+        """By the name of each configured plugin, the switches that are off for it."""
+        switches: dict[str, list[frozenset[str]]] = {}
+        for entry in chain.from_iterable(self.tiers):
+            switches.setdefault(entry.name, []).append(entry.off)
+        return switches
 
     @property
     def plugins(self) -> frozenset[str]:

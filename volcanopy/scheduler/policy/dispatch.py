@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from volcanopy.scheduler.policy.plugin import (
 )
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
+P = TypeVar("P")
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
 
@@ -64,7 +65,7 @@ class Hooks:
         self._values = tuple([value for plugin in self._of_nodes for value in plugin.task_values])
         for number, value in enumerate(self._values):
             value.number = number
-        self._coupling = tuple([each for each in self._of_nodes if isinstance(each, Nodes) and _couples(type(each))])
+        self._coupling: tuple[Any, ...] = tuple([plugins[number] for number in layout.coupling])
         self._coupled: dict[Hashable, Coupling] = {}
         self._reads = reads
         self._scopes: dict[Hashable, Scope] = {}
@@ -92,6 +93,19 @@ class Hooks:
                 for tier in self._layout.answering.get(name, ())
             ]
         )
+
+    def policies(self, *roles: type[P]) -> list[tuple[P, frozenset[str]]]:
+        """Return the policies of any of these classes in order, each with the switches that are off for it."""
+        numbers = self._layout.members.get(roles)
+        if numbers is None:
+            numbers = tuple([number for number, plugin in enumerate(self._plugins) if isinstance(plugin, roles)])
+            self._layout.members[roles] = numbers
+        plugins: list[Any] = self._plugins
+        return [(plugins[number], self._off[number]) for number in numbers]
+
+    def first_policy(self, role: type[P], switch: str = "") -> P | None:
+        """Return the first policy of this class for which a switch is not off; None without any."""
+        return next((policy for policy, off in self.policies(role) if switch not in off), None)
 
     def asks(self, moment: Moment) -> bool:
         """Return whether any gate is asked at a moment."""
@@ -248,8 +262,12 @@ class _Layout(NamedTuple):
     """The combined hooks that no plugin answers."""
     of_nodes: tuple[int, ...]
     """The plugins that answer a hook of nodes."""
+    coupling: tuple[int, ...]
+    """Those of which answers for a node may depend on other nodes."""
     unanswered: frozenset[str]
     """The hooks that no plugin answers."""
+    members: dict[tuple[type, ...], tuple[int, ...]]
+    """By classes, computed at first use: the plugins that are of any of them."""
 
 
 @lru_cache(maxsize=256)
@@ -263,9 +281,12 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
                 tiers[name][tier].append(number)
     answering = {name: tuple(tuple(tier) for tier in of_hook if tier) for name, of_hook in tiers.items()}
     unanswered = frozenset(name for name, of_hook in answering.items() if not of_hook)
+    of_nodes = sorted({*sum(answering["reject"], ()), *sum(answering["score"], ())})
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
         {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE)},
-        tuple(sorted({*sum(answering["reject"], ()), *sum(answering["score"], ())})),
+        tuple(of_nodes),
+        tuple(number for number in of_nodes if issubclass(kind := in_order[number][1], Nodes) and _couples(kind)),
         unanswered,
+        {},
     )

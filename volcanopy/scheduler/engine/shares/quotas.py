@@ -9,7 +9,7 @@ from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Resources
-from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import Rejection
 from volcanopy.scheduler.policy.roles import Gate
 
@@ -20,7 +20,7 @@ Limit = Callable[[QueueView, TaskView, int], Rejection | None]
 class Quotas:
     """The rules of all policies with shares, and the other limits on allocations, in the order of the configuration."""
 
-    def __init__(self, tiers: Installed, jobs_with_reserved_nodes: Callable[[], frozenset[int]]) -> None:
+    def __init__(self, hooks: Hooks, jobs_with_reserved_nodes: Callable[[], frozenset[int]]) -> None:
         """Jobs with reserved nodes may use these whatever the share of their queue."""
         self.jobs_with_reserved_nodes = jobs_with_reserved_nodes
         self._limits: list[Limit] = []
@@ -28,7 +28,7 @@ class Quotas:
         self._reclaiming: list[ShareRules] = []
         self._all: list[ShareRules] = []
         self._closed: dict[tuple[int, int], Rejection | None] = {}
-        for plugin, off in (entry for tier in tiers for entry in tier):
+        for plugin, off in hooks.policies(Limiter, Gate):
             allocates = "enabledAllocatable" not in off
             if isinstance(plugin, Limiter):
                 self._limits += [plugin.limit_rejection] if allocates else []
