@@ -58,7 +58,7 @@ ROWS = (
     Row("pods of a task without a node beyond the minimum of its job", "api.core.MOST_WAITING_PODS", _number, "others are created when these have nodes"),
     Row("writes of one step of a job", "services.controllers.steps.MOST_WRITES", _number, "the job continues after other jobs of the queue of work"),
     Row("writes of the first step of a job", "services.controllers.steps.FIRST_WRITES", _number, "the same"),
-    Row("concurrent writes of the controller", "services.controllers.owned_objects.WRITES_AT_ONCE", _number, "further ones wait, round robin by namespace; a quarter for one object; fewer while a write takes over 0.25 s"),
+    Row("concurrent writes of the controller", "services.controllers.owned_objects.WRITES_AT_ONCE", _number, "further ones wait, round robin by namespace; a quarter for one object; fewer while the server is slow"),
     Row("pauses after a failed step", "services.controllers.workqueue.LONGEST_PAUSE", _seconds, "the longest; they double from 0.05 s"),
     Row("period of audits of what users wrote", "services.controllers.user_kinds.AUDIT_PERIOD", _range, "an event that a watch lost is made up for"),
     Row("times that a part of a process is restarted within a minute", "services.process.supervisor.MOST_RESTARTS", _number, "the process ends, and its successor continues"),

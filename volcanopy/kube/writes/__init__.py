@@ -1,1 +1,1 @@
-"""Writes that wait for their turn: events, and queues of writes."""
+"""Writes that wait: events, queues of writes, and slots for the writes in flight."""
