@@ -87,6 +87,24 @@ class TestRequiredTopology:
         assert decide(f"{text}job a topology=hard:1: 2 x cpu=2", plugins).of(Bind) == []
         assert len(decide(f"{text}job a topology=hard:2: 2 x cpu=2", plugins).of(Bind)) == 2
 
+    def test_has_the_whole_cluster_as_tier_1_without_hypernodes(self, plugins: str) -> None:
+        text = "node n1 cpu=2\nnode n2 cpu=2\n"
+        assert decide(f"{text}job a topology=hard:0: 2 x cpu=2", plugins).of(Bind) == []
+        assert len(decide(f"{text}job a topology=hard:1: 2 x cpu=2", plugins).of(Bind)) == 2
+
+    def test_places_unequal_pods_in_another_order_if_they_do_not_fit_one_by_one(self, plugins: str) -> None:
+        """The leader takes the only third cpu, unless the workers are placed first."""
+        text = """
+            node a cpu=2
+            node b cpu=4
+            node c cpu=3
+            node far cpu=64
+            hypernode rack tier=1: a b c
+            job x topology=hard:1: 1 x cpu=1 role=leader, 4 x cpu=2 role=worker
+        """
+        assert len(decide(text, plugins).of(Bind)) == 5
+        assert nodes_of(decide(text, plugins), "x") == ["a", "b", "c"]
+
     def test_best_effort_pods_stay_in_the_domain_of_their_job(self, plugins: str) -> None:
         """A best-effort pod is placed by another action, in the domain of its job."""
         text = f"{RACKS}\njob a min=1 topology=hard:1: 1 x cpu=3 on=n3, 2 x cpu=0"
@@ -157,6 +175,13 @@ class TestMessages:
 
 class TestSubGroups:
     TWO = "2 x cpu=3 label.p/p=a, 2 x cpu=3 label.p/p=b"
+
+    def test_places_unequal_pods_of_each_in_another_order(self) -> None:
+        nodes = [f"node {rack}{node} cpu={cpu}" for rack in "rs" for node, cpu in (("a", 2), ("b", 4), ("c", 3))]
+        text = "\n".join([*nodes, "hypernode r tier=1: ra rb rc", "hypernode s tier=1: sa sb sc"])
+        pods = "1 x cpu=1 label.p/p={0}, 4 x cpu=2 label.p/p={0}"
+        job = f"job x min=10 split=5 split.min=2 split.by=p/p split.topology=hard:1: {pods.format(1)}, {pods.format(2)}"
+        assert len(decide(f"{text}\n{job}", PLUGINS).of(Bind)) == 10
 
     def test_each_sub_group_has_its_own_domain(self) -> None:
         text = f"{RACKS}\njob a topology=hard:2 split=2 split.by=p/p split.topology=hard:1: {self.TWO}"

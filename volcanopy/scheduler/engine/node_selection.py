@@ -33,8 +33,9 @@ class Placement:
         self._hooks = hooks
         self._all: Rows = np.arange(len(ledger.snapshot.nodes))
         self._reach = self._all if reach is None else reach
-        self._is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)
-        self._is_in_reach[self._reach] = True
+        self.is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)
+        """(N,): which nodes it selects among."""
+        self.is_in_reach[self._reach] = True
         self._cache = ScoreCache(ledger, hooks, self._reach)
         self._infeasible: dict[Hashable, Mask] = {}
         self._changes = (0, 0)
@@ -44,7 +45,7 @@ class Placement:
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""
-        if task.nominated >= 0 and self._is_in_reach[task.nominated]:
+        if task.nominated >= 0 and self.is_in_reach[task.nominated]:
             chosen = self.choose_on(task, task.nominated)
             if chosen is not None:
                 return chosen
@@ -108,7 +109,7 @@ class Placement:
         """Return the nodes that could take the task once the pods that terminate there are gone."""
         request = task.request.values
         dims = np.flatnonzero(request)
-        fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self._is_in_reach
+        fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self.is_in_reach
         rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
         later: Rows = np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
         return later

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from volcanopy.scheduler.actions.allocate.gang_repack import pack
+from volcanopy.scheduler.actions.allocate.gang_repack import Repacking
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, allowed_count, can_start_without, run_ends
 from volcanopy.scheduler.actions.allocate.topology_search import place_by_topology
 from volcanopy.scheduler.engine.session import Session
@@ -33,7 +33,8 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
             return False
         statement.rollback()
         repacks = not pending.is_uniform or session.hooks.couples_nodes(TaskView(session.ledger, pending.tasks[0]))
-        left = pack(session, queue, job, pending.tasks, statement) if repacks else pending.tasks
+        repacking = Repacking(session, queue, job, statement, session.placement)
+        left = repacking.place(pending.tasks) if repacks else pending.tasks
         if len(left) == len(pending.tasks):
             return False
         session.commit(statement)

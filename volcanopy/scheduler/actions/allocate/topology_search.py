@@ -3,6 +3,7 @@
 1. Group the feasible domains of the job, lowest tiers first, unless a plugin orders them otherwise.
 2. Try the domains of a group by score: place the sub-groups in order, those that the minimum needs first, each in the best
    feasible domain within this one, until the job is ready. Domains whose nodes cannot hold the first of them are left out.
+   In a domain where unequal tasks do not fit one by one, try other orders of them (:mod:`.gang_repack`).
 3. Take the first domain in which the job becomes ready or pipelined.
 
 Each trial is rolled back; the placements of the best one are repeated in the end.
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.scheduler.actions.allocate.gang_repack import Repacking
 from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without, run_ends
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
 from volcanopy.scheduler.engine.node_selection import Placement
@@ -251,7 +253,22 @@ class _Search:
             placements.left = tasks[at:]
             return placements
         statement.rollback(mark)
-        return None
+        return self._repack(statement, pending, placement)
+
+    def _repack(self, statement: Statement, pending: _PendingPart, placement: Placement) -> Placements | None:
+        """Place a sub-group in another order than one by one; None if that does not help."""
+        session, tasks = self._session, pending.tasks
+        is_uniform = len(pending.ends) == 1 and not self._hooks.couples_nodes(TaskView(session.ledger, tasks[0]))
+        if self._many or is_uniform:
+            return None
+        part = pending.part if self._divides else None
+        left = Repacking(session, self._queue, self._job, statement, placement, part).place(tasks)
+        placed = np.array([task for task in tasks if task not in left], dtype=np.intp)
+        if not len(placed):
+            return None
+        nodes = session.ledger.node[placed].astype(np.intp)
+        moves = [Move(placed[at : at + 1], nodes[at : at + 1], is_free=True) for at in range(len(placed))]
+        return Placements(moves, left)
 
     def _move(self, placement: Placement, task: TaskView, tasks: list[int], part: SubJobView) -> Move | None:
         """Return the placement of the task and of equal ones, as long as the spanned hypernode stays the same."""
