@@ -50,10 +50,8 @@ class Placement:
             if chosen is not None:
                 return chosen
         entry = self._cache.entry(task)
-        if entry.coupling.scores:
+        if entry.coupling.scores or not len(self._reach):
             return self._choose_among(task, self._reach)
-        if not self._cache.has_capacity(entry):
-            return None
         self._cache.refresh(entry)
         is_coupled = entry.coupling.rejections
         best = self._best_accepted(task, entry.ranked, is_free=True) if is_coupled else self._cache.best(entry)
@@ -134,7 +132,7 @@ class Placement:
         if count < 2 or task.nominated >= 0:
             return _NOWHERE
         entry = self._cache.entry(task)
-        if any(entry.coupling) or not self._cache.has_capacity(entry):
+        if any(entry.coupling):
             return _NOWHERE
         self._cache.refresh(entry)
         if not self._hooks.follows_from_columns(task):

@@ -12,12 +12,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoresOfStates, ScoreTable
+from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoreTable
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import NodeRejection
@@ -45,20 +44,6 @@ class ScoreCache:
         if entry is None:
             entry = self._entries[key] = self._new(task)
         return entry
-
-    def has_capacity(self, entry: NodeScores) -> bool:
-        """Return whether a node has, or will have, the free resources for an entry, or may have as it was used before.
-
-        Of a kind that fits nowhere, plugins are asked nothing: on a full cluster most are.
-        """
-        if entry.changes != NONE:
-            return len(self._rows) > 0
-        ledger = self._ledger
-        rows = self._rows if entry.full_since == NONE else ledger.touched[entry.full_since :]
-        if self._has_room(entry, rows).any():
-            return True
-        entry.full_since = len(ledger.touched)
-        return False
 
     def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
         """Return which nodes have, or will have, the free resources for an entry."""
@@ -114,7 +99,6 @@ class ScoreCache:
             dims=np.flatnonzero(request),
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
             coupling=self._hooks.coupling(kind),
-            of_states=ScoresOfStates(self._ledger),
             feasible=np.zeros(nodes, dtype=np.bool_),
             score=np.zeros(nodes, dtype=np.float64),
             ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
@@ -123,7 +107,7 @@ class ScoreCache:
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
         rejections: list[NodeRejection]
         if entry.coupling.rejections:  # they are computed at each placement
-            score, rejections = self._scores(entry, rows), []
+            score, rejections = self._hooks.scores(entry.tasks, NodesView(self._ledger, rows))[0], []
         else:
             score, rejections = self._hooks.answers(entry.kind, entry.tasks, NodesView(self._ledger, rows))
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
@@ -133,21 +117,6 @@ class ScoreCache:
             entry.feasible, entry.score, entry.ranked = later, score, ranked
         else:
             entry.feasible[rows], entry.score[rows], entry.ranked[rows] = later, score, ranked
-
-    def _scores(self, entry: NodeScores, rows: Rows) -> Floats:
-        """(M,): the scores of nodes; of a single one those of a node with equal columns, where they follow from these."""
-        of_states = entry.of_states if len(rows) == 1 else None
-        state = b"" if of_states is None else of_states.key(int(rows[0]))
-        cached = None if of_states is None else of_states.scores.get(state)
-        if cached is not None:
-            return cached
-        view = NodesView(self._ledger, rows)
-        scores, scope = self._hooks.scores(entry.tasks, view)
-        if view.rows_read or scope > Scope.COLUMNS:
-            entry.of_states = None
-        elif of_states is not None:
-            of_states.add(int(rows[0]), view.read, scores)
-        return scores
 
 
 def feasible(rejections: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:

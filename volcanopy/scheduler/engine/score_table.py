@@ -61,8 +61,6 @@ class NodeScores:
     """(R, 1): the request; where nothing is requested, less than any node can lack."""
     coupling: Coupling
     """Which answers for a node depend on others: these are not cached."""
-    of_states: ScoresOfStates | None
-    """Its scores by the columns of a node; None if they do not follow from these."""
     feasible: Mask
     """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
     score: Floats
@@ -71,8 +69,6 @@ class NodeScores:
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
     changes: int = NONE
     """How many changes of nodes the answers include."""
-    full_since: int = NONE
-    """The number of changes of nodes up to which none had the capacity for the task; only known before the first answers."""
     column: int = NONE
     """The column in the table, NONE outside."""
     partial: bool = False
