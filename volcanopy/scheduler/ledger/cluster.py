@@ -26,11 +26,10 @@ T = TypeVar("T")
 class TasksView:
     """A block of S tasks as columns of shape (S, 1), which broadcast against the (N,) columns of a :class:`NodesView`."""
 
-    __slots__ = ("_computed", "_table", "_tasks", "nonzero", "request", "shapes")
+    __slots__ = ("_computed", "_tasks", "nonzero", "request", "shapes")
 
     def __init__(self, tasks: Sequence[TaskView]) -> None:
         table, axis = tasks[0].tables, tasks[0].request.axis
-        self._table = table
         self._tasks = tuple(tasks)
         self._computed: dict[object, Any] = {}
         self.shapes: Rows = np.array([task.shape for task in tasks], dtype=np.intp)
@@ -52,16 +51,6 @@ class TasksView:
         known: T | None = self._computed.get(owner)
         if known is None:
             known = self._computed[owner] = compute(self)
-        return known
-
-    def lasting(self, owner: object, compute: "Callable[[TasksView], T]") -> T:
-        """As :meth:`once`, for what follows from the requests alone: of a single task it is kept as long as its shape."""
-        if len(self._tasks) > 1:
-            return self.once(owner, compute)
-        key = owner, int(self.shapes[0])
-        known: T | None = self._table.memo.get(key)
-        if known is None:
-            known = self._table.memo[key] = compute(self)
         return known
 
     def each(self, score: Callable[[TaskView], Floats]) -> Floats:

@@ -72,8 +72,6 @@ class ShapeTable:
     """(S,): the selectors of pod affinity and spread terms, anywhere in the cluster, that such a task matches."""
     terms: tuple["Terms | None", ...]
     """(S,): the task's own affinity and spread terms."""
-    memo: dict[Any, Any] = field(default_factory=dict)
-    """What was computed of single shapes: kept as long as the table."""
 
     @cached_property
     def with_terms(self) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
         nodes.allocatable.cpu_and_memory[:, None],
     )
     exists: Mask | None = None
-    with_gpus, all_balanced = tasks.lasting(balanced_allocation, _balanced_resources)
+    with_gpus, all_balanced = tasks.once(balanced_allocation, _balanced_resources)
     gpus = tasks.request[GPU] if with_gpus else np.empty(0, dtype=np.int64)
     if with_gpus:
         request = np.concatenate((request, gpus[None]))

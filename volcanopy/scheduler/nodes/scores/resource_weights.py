@@ -102,7 +102,7 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
     """
     scores: Floats | None = None
     misfit: Mask | None = None
-    for part in tasks.lasting(strategies, strategies.of_tasks):
+    for part in tasks.once(strategies, strategies.of_tasks):
         room = amounts(nodes.allocatable.at(part.position))
         fraction = amounts(nodes.used.at(part.position)) + part.request
         if not nodes.all_have(part.position):
