@@ -4,43 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcanopy.scheduler.engine.reservation_planner import Leaving, Part, hold, hold_now, lacking_of_quota
+from volcanopy.scheduler.engine.reservation_planner import Leaving, Part, hold, lacking_of_quota
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Axis
 
 NOW = 1000.0
-
-
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.integers(0, 10_000))
-def test_a_gang_that_fits_now_is_planned_without_ends_as_with_them(seed: int) -> None:
-    dice = np.random.default_rng(seed)
-    resources, nodes, tasks = 2, int(dice.integers(1, 5)), int(dice.integers(0, 6))
-    free = dice.integers(-2, 9, (resources, nodes))
-    parts = [
-        Part(dice.integers(0, 4, resources), int(dice.integers(1, 4)), dice.random(nodes) < 0.8)
-        for _ in range(dice.integers(1, 3))
-    ]
-    leaving = Leaving(
-        dice.integers(0, nodes, tasks),
-        dice.integers(0, 4, (resources, tasks)),
-        NOW + dice.integers(1, 100, tasks).astype(np.float64),
-        dice.random(tasks) < 0.5,
-        dice.random(tasks) < 0.5,
-    )
-    now, planned = hold_now(free, parts, NOW), hold(free, parts, leaving, NOW)
-    if now is None:
-        assert planned is None or planned.start > NOW or (free < 0).any()
-        return
-    assert planned is not None
-    assert (now.start, now.until, now.likely, now.certain) == (
-        planned.start,
-        planned.until,
-        planned.likely,
-        planned.certain,
-    )
-    for mine, other in ((now.nodes, planned.nodes), (now.needed, planned.needed), (now.kept, planned.kept)):
-        assert mine.tolist() == other.tolist()
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

@@ -8,7 +8,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -94,8 +93,7 @@ class JobReservations:
         """Return when and where a job starts on (R, N) usable resources; None if it never does."""
         infeasible = self._cluster.queries.infeasible_nodes
         parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in equal_tasks]
-        plan = planner.hold_now(usable, parts, self._now) if self._has_equal_priorities else None
-        return planner.hold(usable, parts, self._leaving(reserved), self._now) if plan is None else plan
+        return planner.hold(usable, parts, self._leaving(reserved), self._now)
 
     # The three outcomes
 
@@ -137,12 +135,6 @@ class JobReservations:
         """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
         missing, short = planner.lacking_of_quota(self._cluster.axis, quota)
         return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
-
-    @cached_property
-    def _has_equal_priorities(self) -> bool:
-        """Whether no job can preempt another: then no task ends now, and its end matters to gangs only that do not fit."""
-        priority = self._cluster.snapshot.jobs.priority[self._cluster.job_rows()]
-        return len(np.unique(priority)) < 2
 
     def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""

@@ -80,22 +80,6 @@ class Hold:
         return Leaving(self.nodes, self.needed[:, self.nodes], ends, certain, np.zeros(len(self.nodes), dtype=np.bool_))
 
 
-def hold_now(free: Ints, parts: Sequence[Part], now: float) -> Hold | None:
-    """Return what :func:`hold` does for a gang that fits on (R, N) free resources while no task has ended.
-
-    None if it does not, or if a node has less than nothing of a resource.
-    """
-    parts = sorted(parts, key=lambda part: (-part.request).tolist())
-    needed = _place(parts, free, free, free) if _fits(parts, free, free) else None
-    if needed is None:
-        return None
-    nodes = np.flatnonzero(needed.any(axis=0))
-    if (free < needed)[:, nodes].any():
-        return None
-    kept = np.minimum(needed, np.maximum(free, 0))
-    return Hold(nodes, needed, kept, kept, now, now, now, certain=True)
-
-
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
     """Plan a gang on (R, N) free resources; None if it would not fit even after all tasks have ended."""
     parts = sorted(parts, key=lambda part: (-part.request).tolist())
