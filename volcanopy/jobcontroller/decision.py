@@ -5,6 +5,7 @@ a lost pod by no longer being counted.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
@@ -193,6 +194,13 @@ class Decision:
         self.status = self.status.model_copy(update={"delayed": [*others, new]})
         self.events.append(RecordEvent("Normal", "ActionDelayed", f"{job_event.message}: {action} in {delay}"))
 
+    def _await_pod(self, action: Action, about: JobEvent) -> None:
+        """Delay what a policy for evictions with a timeout does if the pod that an action restarts does not run by then."""
+        event = replace(about, event=Event.POD_EVICTED, exit_codes=(), message=f"pod {about.pod} is restarted")
+        response = respond(self.job.spec, event) if about.pod else None
+        if response is not None and response.delay and response.action is not action:
+            self._delay(event, response.action, response.delay)
+
     def _covered(self, job_event: JobEvent) -> bool:
         """Return whether the pods of the event are being replaced already."""
         return self._restarts.replaces(job_event.task, job_event.partition, job_event.pod, job_event.retry)
@@ -212,6 +220,7 @@ class Decision:
             restart = _restart(action, about, retry)
             restarts = [*restarts, restart]
             self._restarts.add(restart)
+            self._await_pod(action, about)
         else:
             if step.stop is Stop.ALL and self.phase is Phase.RESTARTING and Restart(before=retry) in restarts:
                 return
