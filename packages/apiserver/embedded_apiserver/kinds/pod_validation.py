@@ -109,6 +109,8 @@ def resource_faults(resources: Body, path: str) -> Iterator[Broken]:
                 yield from _name_faults(name, f"{path}.{key}[{name}]")
             if (type(amount) is not str or amount[:1] == "-") and (measure(amount) or 0) < 0:
                 yield wrong(f"{path}.{key}[{name}]", str(amount), "must be greater than or equal to 0")
+            if _extended(name) and not _whole(amount):
+                yield wrong(f"{path}.{key}[{name}]", str(amount), "must be an integer")
     for name, amount in requests.items():
         if name not in limits:
             if "/" in name and not name.startswith("kubernetes.io/") and _extended(name):
@@ -131,6 +133,11 @@ def _compared(asked: str | float, allowed: str | float) -> int:
     if first is None or second is None or first == second:
         return 0
     return 1 if first > second else -1
+
+
+@lru_cache(maxsize=4096)
+def _whole(amount: str | float) -> bool:
+    return (measure(amount) or 0) % 1 == 0
 
 
 @lru_cache(maxsize=1024)

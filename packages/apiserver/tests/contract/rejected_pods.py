@@ -289,6 +289,7 @@ CONTAINERS: dict[str, dict[str, Any]] = {
     "an unknown message policy": container(terminationMessagePolicy="Sometimes"),
     "a negative limit": container(resources={"limits": {"cpu": "-1"}}),
     "a request above its limit": container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+    "a part of a device": container(resources={"limits": {"example.com/gpu": "500m"}}),
     "an unknown resource": container(resources={"limits": {"gpu": "1"}}),
     "a limit of storage below its request": container(
         resources={"limits": {"ephemeral-storage": "1"}, "requests": {"ephemeral-storage": "2"}}
