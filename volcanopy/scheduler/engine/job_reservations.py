@@ -18,7 +18,7 @@ from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints
+from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
@@ -99,20 +99,28 @@ class JobReservations:
 
     def _of_limit(self, reserved: ReservedJob, rejection: Rejection) -> ReservedJob | None:
         """Reserve the rest of a queue's limit, if it can ever suffice."""
-        quota, queues = rejection.reason, self._cluster.snapshot.queues
+        quota = rejection.reason
         if not isinstance(quota, QuotaMessage) or rejection.never_passes:
             return None
         quota = quota.binding()
-        own, limited = reserved.job.queue.row, queues.index[quota.queue]
-        below = {row for row, line in enumerate(queues.lines) if limited in line}
-        reserved.rejection, reserved.members = rejection, frozenset({own} if own == limited else below)
+        reserved.reserve_limit(self._cluster, rejection, self._limited_jobs(reserved.job, quota))
         reserved.until = self._released(reserved, quota, 0.0)
         return reserved
 
+    def _limited_jobs(self, job: JobView, quota: QuotaMessage) -> Mask:
+        """(J,): the jobs to which a limit on a job applies: those of a user or group, or of its queue and the queues below."""
+        if quota.pool >= 0:
+            return self._cluster.queries.limited_jobs(quota.pool)
+        queues, own = self._cluster.snapshot.queues, job.queue.row
+        limited = queues.index[quota.queue]
+        below = [own] if own == limited else [row for row, line in enumerate(queues.lines) if limited in line]
+        return np.isin(self._cluster.snapshot.jobs.queue, below)
+
     def _of_share(self, reserved: ReservedJob, rejection: Rejection, ready: float) -> ReservedJob:
         """Reserve the rest of the fair share of a queue for its job, for which nodes are not ready before ``ready``."""
-        reserved.plan, reserved.rejection, reserved.until = None, rejection, self._now
-        reserved.members = frozenset({reserved.job.queue.row})
+        jobs = self._cluster.snapshot.jobs
+        reserved.reserve_limit(self._cluster, rejection, jobs.queue == reserved.job.queue.row)
+        reserved.until = self._now
         if isinstance(rejection.reason, QuotaMessage):
             reserved.until = self._released(reserved, rejection.reason.binding(), ready)
         return reserved
@@ -132,11 +140,11 @@ class JobReservations:
     # The ends of tasks
 
     def _released(self, reserved: ReservedJob, quota: QuotaMessage, otherwise: float) -> float:
-        """Return when the tasks of the member queues have released what a limit lacks (:func:`released_at`)."""
+        """Return when the tasks of the jobs to which a limit applies have released what a limit lacks (:func:`released_at`)."""
         missing, short = planner.lacking_of_quota(self._cluster.axis, quota)
         return planner.released_at(self._leaving(reserved, reserved.members), missing, short, self._now, otherwise)
 
-    def _leaving(self, reserved: ReservedJob, queues: frozenset[int] | None = None) -> planner.Leaving:
+    def _leaving(self, reserved: ReservedJob, members: Mask | None = None) -> planner.Leaving:
         """Return the running tasks of other jobs with their ends; those that the job can preempt end now."""
         snapshot = self._cluster.snapshot
         table, jobs = snapshot.tasks, snapshot.jobs
@@ -144,8 +152,8 @@ class JobReservations:
         half = (table.created[reserved.tasks].max() + self._now) / 2
         rows, ends, known, earlier = self._ends.running_extended(half)
         others = table.job[rows] != reserved.job.row
-        if queues is not None:
-            others &= np.isin(jobs.queue[table.job[rows]], list(queues))
+        if members is not None:
+            others &= members[table.job[rows]]
         rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
         owners = table.job[rows]
         lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
@@ -160,7 +168,7 @@ class JobReservations:
         leaving = planner.Leaving(
             table.node[rows].astype(np.intp), self._cluster.snapshot.requests(rows), ends, known, earlier
         )
-        if queues is not None:
+        if members is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self.planned if each.plan is not None])
 

@@ -16,7 +16,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
 
@@ -96,6 +96,10 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         return (
             rejection is not None and isinstance(rejection.reason, QuotaMessage) and rejection.reason.subject != "queue"
         )
+
+    def jobs_of(self, pool: int) -> Mask:
+        """(J,): the jobs to which the limit of a pool applies."""
+        return self._pools.members(pool)
 
     def evictions_do_not_help(self, task: TaskView, victims: Rows) -> bool:
         """Return whether a limit rejects the task and no victim's usage counts towards that limit."""

@@ -228,13 +228,16 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         return rejections
 
     def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """The reserved rest of the limit of a queue."""
+        """The reserved rest of a limit of the job."""
         if self._known == [] or task.nominated != NONE:
             return None
+        row = int(self.cluster.snapshot.tasks.job[task.row])
         for each, _ in self._excluding(task):
-            if each.rejection is not None and queue.row in each.members:
+            if each.rejection is None or not each.members[row]:
+                continue
+            if each.uses_limit(self.cluster, task.request.values * count):
                 message, job = message_of(each.rejection.reason), f'job "{short(each.job.key)}"'
-                text = f'the rest of queue "{message.numbers.get("queue", queue.name)}" is reserved for {job}'
+                text = f"{each.limit_name} is reserved for {job}"
                 unblocked_by, blocked_by = f"start or deletion of {job}", (f"job {each.job.key}",)
                 reason = Message(text, message.numbers, message.amounts, unblocked_by, blocked_by)
                 return Rejection(each.rejection.gate, reason)
@@ -257,8 +260,12 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         run_times, result = shortest(jobs.walltime, jobs.estimate), np.zeros(len(jobs), dtype=np.bool_)
         for each in self._reservations():
             if each.rejection is not None:
-                behind = np.isin(jobs.queue, list(each.members)) & (jobs.priority <= each.job.priority)
+                behind = each.members & (jobs.priority <= each.job.priority)
                 behind[list(each.behind)] = False
+                if each.room is not None:
+                    rows = np.flatnonzero(behind)
+                    request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
+                    behind[rows] = ((request > 0) & (request > each.room[:, None])).any(axis=0)
                 result |= behind & ((run_times == 0) | (self._now + run_times > each.until))
             result[each.job.row] |= not each.fits
         return result

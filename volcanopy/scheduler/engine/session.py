@@ -397,6 +397,10 @@ def _queries(session: Session) -> PluginQueries:
         candidates = [task for task in others if preempts and task.preemptable]
         return hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
 
+    def limited_jobs(pool: int) -> Mask:
+        assert session.limits is not None
+        return session.limits.jobs_of(pool)
+
     return PluginQueries(
         reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
         unplaceable=cache(lambda: unplaceable(cluster)),
@@ -405,6 +409,7 @@ def _queries(session: Session) -> PluginQueries:
         rejections=rejections,
         comes_first=quotas.comes_first,
         within_limits=quotas.within_limits,
+        limited_jobs=limited_jobs,
         within_share=quotas.within_share,
         reserved_as_first=quotas.reserved_as_first,
         queue_key=session.queue_key,

@@ -218,6 +218,8 @@ class PluginQueries:
     """Whether the task is being placed for a running gang that lacks it: reservations of others do not apply."""
     within_limits: Callable[[QueueView, TaskView, int], Any]
     """A Rejection if so many more tasks equal to this one exceed the limits of the queue, else None."""
+    limited_jobs: Callable[[int], Mask]
+    """(J,): the jobs to which a limit of ``limits`` applies, by its pool."""
     within_share: Callable[[QueueView, TaskView, int], Any]
     """A Rejection if so many more tasks equal to this one exceed the fair share of the queue, else None."""
     reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool]
