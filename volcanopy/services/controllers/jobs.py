@@ -27,7 +27,7 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_queue import spread
-from volcanopy.services.controllers.effects import Ending, JobEffects, Traces, reference
+from volcanopy.services.controllers.effects import Ending, JobEffects, Traces, reference, size
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
@@ -41,6 +41,8 @@ log = structlog.get_logger(__name__)
 
 _LARGE = 1_000
 """Pods of a job from which on its plan is made on a thread."""
+_SIZE_OF_A_STATUS = 10_000
+"""Bytes of a job that delay its minor statuses as much as one more status that waits: a job of 250 kB a second."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class JobControllerSettings:
     """Least time between two reconciles of a job because of its pods."""
     status_settle: float = 1.0
     """Delay of a status with other counts only, or of the first one: what changes within it is one write. With many jobs
-    that wait for it at once, up to five times as much, and so much more for the first status of a job whose pods start."""
+    that wait for it at once, or of a large job, up to five times as much, and so much more for the first status of a job whose
+    pods start."""
     election: Election | None = None
     """The leader election; None: this is the only controller."""
     shutdown: float = 20.0
@@ -81,6 +84,11 @@ class JobControllerSettings:
     """The process is unhealthy when a reconcile makes no progress for this long."""
     stale_watch_after: float = 300.0
     """The process is unhealthy when a watch has failed for this long."""
+
+
+def status_delay(settle: float, waiting: int, job_size: int) -> float:
+    """Return the seconds until a minor status of a job of so many bytes is due, while so many wait."""
+    return spread(settle, 5 * settle, waiting + job_size // _SIZE_OF_A_STATUS)
 
 
 def is_starting(job: Json, status: Json) -> bool:
@@ -244,9 +252,11 @@ class JobController(Worker):
             self._unwritten.pop(key, None)
             return plan
         now = asyncio.get_running_loop().time()
-        settle = self._settings.status_settle
-        wait = self._unwritten.setdefault(key, now + spread(settle, 5 * settle, len(self._unwritten))) - now
-        if is_starting(self.cache.jobs[key], minor[0].status):
+        settle, job = self._settings.status_settle, self.cache.jobs[key]
+        if key not in self._unwritten:
+            self._unwritten[key] = now + status_delay(settle, len(self._unwritten), size(job))
+        wait = self._unwritten[key] - now
+        if is_starting(job, minor[0].status):
             wait += 4 * settle
         if wait <= 0:
             del self._unwritten[key]
