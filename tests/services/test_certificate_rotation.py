@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 from cryptography import x509
@@ -10,6 +11,8 @@ from cryptography.exceptions import InvalidSignature
 
 from tests.services.service_cluster import Cluster
 from volcanopy.api.model import Json
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.raw_kinds import SECRETS
 from volcanopy.services.admission.certificate_rotation import (
     CERTIFICATE,
@@ -72,6 +75,16 @@ def test_an_unreadable_secret_is_replaced() -> None:
     for broken in ({TRUSTED: "x"}, {**renewed({}, HOSTS, NOW), "ca.key": "nonsense", "tls.crt": "no"}):
         made = renewed(broken, HOSTS, NOW)
         assert is_trusted(made, made[TRUSTED])
+
+
+def test_a_new_authority_leaves_the_published_ones_trusted() -> None:
+    served = renewed({}, HOSTS, NOW)
+    published = served[TRUSTED].encode()
+    made = renewed({}, HOSTS, NOW, published)
+    assert is_trusted(made, made[TRUSTED])
+    assert is_trusted(served, made[TRUSTED])
+    assert len(trusted(renewed({}, HOSTS, NOW + 4000 * DAY, published))) == 1, "the other has expired"
+    assert len(trusted(renewed({}, HOSTS, NOW, b"-----ONE-----"))) == 1
 
 
 def test_served_certificates_are_trusted_over_thirty_years() -> None:
@@ -159,6 +172,37 @@ async def test_servers_share_one_secret(cluster: Cluster) -> None:
     kept = decoded(secret)
     assert kept == dict(rings[0].material)
     assert leaf(kept).not_valid_before_utc > NOW + 200 * DAY
+
+
+async def test_a_lost_secret_gets_the_certificates_that_are_served(cluster: Cluster) -> None:
+    rings = [SharedKeyring(cluster.client, cluster.namespace, HOSTS, lambda: NOW) for _ in range(2)]
+    for ring in rings:
+        await ring.renew()
+    before = dict(rings[0].material)
+    await cluster.client.delete(SECRETS, cluster.namespace, SECRET)
+    await rings[0].renew()
+    assert decoded(await cluster.client.get(SECRETS, cluster.namespace, SECRET)) == before
+    await cluster.client.delete(SECRETS, cluster.namespace, SECRET)
+    empty = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}}
+    await cluster.client.create(SECRETS, cluster.namespace, empty)
+    await rings[1].renew()
+    assert decoded(await cluster.client.get(SECRETS, cluster.namespace, SECRET)) == before
+    assert [dict(ring.material) for ring in rings] == [before, before]
+
+
+async def test_a_server_that_may_not_create_its_secret_keeps_its_certificate() -> None:
+    client = AsyncMock(Client)
+    ring = SharedKeyring(client, "ns", HOSTS, lambda: NOW)
+    client.get.side_effect = NotFound(404)
+    client.create.side_effect = Forbidden(403)
+    with pytest.raises(Forbidden):
+        await ring.renew()
+    client.create.side_effect = None
+    await ring.renew()
+    before = dict(ring.material)
+    client.create.side_effect = Forbidden(403)
+    await ring.renew()
+    assert dict(ring.material) == before
 
 
 async def test_webhook_configurations_get_the_ca_bundle(cluster: Cluster) -> None:

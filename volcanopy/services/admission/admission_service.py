@@ -318,7 +318,7 @@ async def run(
         apis = api_views(client, settings.api)
         await answered(VolcanoProcesses(client, "admission", apis.bindings).ensure_none)
         keyring = _keyring(client, settings)
-        await keyring.renew()
+        await keyring.renew(await published(client) if settings.service else b"")
 
         def current() -> AdmissionPolicy:
             return with_schedulers(policy.current, apis.scheduler_names)

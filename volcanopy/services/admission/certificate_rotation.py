@@ -19,7 +19,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import SECRETS
 from volcanopy.services.process.certificates import Authority, ServerCertificate, issue, make_authority
@@ -59,12 +59,21 @@ def renewed(
     except (ValueError, KeyError, IndexError, TypeError, UnsupportedAlgorithm) as error:
         if material:
             log.warning("stored certificates invalid, creating new ones", error=str(error))
-        return _begun(hosts, now, terms)
+        return _begun(hosts, now, published, terms)
 
 
-def _begun(hosts: Sequence[str], now: datetime, terms: RotationTimes) -> Material:
+def _begun(hosts: Sequence[str], now: datetime, published: bytes, terms: RotationTimes) -> Material:
+    """Return the material of a new authority; those in use stay trusted, as other servers may still show their certificates."""
     authority = make_authority(now, terms.authority_lifetime)
-    return _signed({TRUSTED: authority.certificate.decode()}, authority, hosts, now, terms)
+    trusted = [authority.certificate.decode(), *(_text(known) for known in _valid(published, now))]
+    return _signed({TRUSTED: "".join(trusted)}, authority, hosts, now, terms)
+
+
+def _valid(bundle: bytes, now: datetime) -> list[x509.Certificate]:
+    """Return the certificates of a bundle that have not expired; none if it is unreadable."""
+    with contextlib.suppress(ValueError):
+        return [known for known in x509.load_pem_x509_certificates(bundle) if known.not_valid_after_utc > now]
+    return []
 
 
 def _signed(
@@ -87,12 +96,12 @@ def _renewed(
     authority = Authority(texts[0].encode(), material[AUTHORITY_KEY].encode())
     leaf = x509.load_pem_x509_certificate(material[CERTIFICATE].encode())
     if authority.ends <= now:
-        return _begun(hosts, now, terms)
+        return _begun(hosts, now, published, terms)
     if NEXT in material:
         if material[NEXT].strip().encode() not in published:
             return material
         following = Authority(material[NEXT].encode(), material[NEXT_KEY].encode())
-        kept = [text for known, text in zip(trusted, texts, strict=True) if known.not_valid_after_utc > now]
+        kept = map(_text, _valid(material[TRUSTED].encode(), now))
         others = [text for text in kept if text.strip() != material[NEXT].strip()]
         return _signed({TRUSTED: "".join([material[NEXT], *others])}, following, hosts, now, terms)
     if _is_due(authority.begins, authority.ends, now, terms):
@@ -170,20 +179,29 @@ class SharedKeyring(Keyring):
         self._client, self._namespace = client, namespace
 
     async def renew(self, published: bytes = b"") -> None:
-        """Update the Secret if due, and use its content."""
+        """Update the Secret if due, and use its content; one that was emptied or deleted gets what this server has.
+
+        A server that may not create the Secret keeps what it has. Raises Forbidden if it has nothing yet.
+        """
         while True:
             secret: Json | None = None
             with contextlib.suppress(NotFound):
                 secret = await self._client.get(SECRETS, self._namespace, SECRET)
-            kept = decoded(secret)
-            target = await asyncio.to_thread(renewed, kept, self._hosts, self._now(), published, self._terms)
+            stored = decoded(secret)
+            target = await asyncio.to_thread(
+                renewed, stored or self.material, self._hosts, self._now(), published, self._terms
+            )
             try:
                 if secret is None:
                     await self._client.create(SECRETS, self._namespace, _secret(self._namespace, target))
-                elif target != kept:
+                elif target != stored:
                     await self._client.update(SECRETS, self._namespace, SECRET, {**secret, "data": _encoded(target)})
             except (Conflict, AlreadyExists, NotFound):
                 continue
+            except Forbidden:
+                if secret is not None or not self.material:
+                    raise
+                log.error("Secret with the certificates was deleted: run helm upgrade, which creates it", name=SECRET)
             await self._take(target)
             return
 
