@@ -58,7 +58,7 @@ _GROUPS = (
     ("Queues", ("queue_",)),
     (
         "API server requests, watches, events, parts of the process",
-        ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_", "build_"),
+        ("api_", "watch_", "cache_", "events_", "writes_", "leader", "part_", "build_", "configuration_"),
     ),
     ("Controllers", ("controller_", "workqueue_", "job_", "jobs_", "jobflows_", "run_time_")),
     ("Admission", ("admission_",)),

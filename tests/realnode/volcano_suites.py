@@ -1,13 +1,15 @@
 """Volcano's end-to-end specs that need containers, on real kubelets: volume binding, and devices of a driver (DRA).
 
-`VOLCANO_SOURCE=folder HOSTPATH_SOURCE=folder python -m tests.realnode.volcano_suites [suite ...]` on a cluster of four nodes
-without the product: `python -m hack.realnode up --nodes 4`. It installs the chart with Volcano's API and the configuration of
-Volcano's CI, builds the suites unchanged and runs these specs. The other specs run on simulated nodes: `make volcano-e2e`.
-HOSTPATH_SOURCE is the source of csi-driver-host-path, whose program connects the driver in the suite with the kubelets. The
-other images of the suites are stood in for by busybox.
+`python -m tests.realnode.volcano_suites [suite ...]` on a cluster of four nodes without the product
+(`python -m hack.realnode up --nodes 4`) installs the chart with Volcano's API and the configuration of Volcano's CI, builds the
+suites unchanged and runs these specs. The other specs run on simulated nodes: `make volcano-e2e`. Variables of the environment
+name folders with source: VOLCANO_SOURCE; HOSTPATH_SOURCE of csi-driver-host-path, whose program connects the driver in the suite
+with the kubelets; LOCAL_PATH_SOURCE of local-path-provisioner, which provisions the storage class of kind's clusters. The other
+images of the suites are stood in for by busybox. FOCUS=text runs only the specs with this text.
 """
 
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -29,7 +31,7 @@ from tests.volcano_e2e.ginkgo import specs_of
 from tests.volcano_e2e.report import Result
 from tests.volcano_e2e.world import CONFIG, CONFIG_NAME, CONFIG_NAMESPACE
 
-HOSTPATH = "HOSTPATH_SOURCE"
+HOSTPATH, LOCAL_PATH = "HOSTPATH_SOURCE", "LOCAL_PATH_SOURCE"
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "schedulingbase": ("--focus=Volume Binding Test",),
     "dra": ("--focus=DRA (Quota )?E2E Test",),
@@ -40,6 +42,13 @@ WAIT = b"#!/bin/sh\ntrap 'exit 0' TERM\nwhile true; do sleep 0.2; done\n"
 WEB = b"#!/bin/sh\nmkdir -p /tmp/www && exec httpd -f -p 80 -h /tmp/www\n"
 SCHEDULER = "app.kubernetes.io/component=scheduler"
 REFRESH_SECONDS = 3.0
+STORAGE_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "rancher.io/local-path",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 UNRESERVED = {"requests": {"cpu": 0}}
 """Two pods of a spec request a cpu each on one node, which may have two."""
 SETTINGS = {
@@ -70,21 +79,58 @@ def suite_images(folder: Path) -> list[Path]:
         images.image_with_busybox(folder / f"{name}.tar", config, {"program": File(content, 0o755)})
         for name, (config, content) in stands_in.items()
     ]
-    config = ImageConfig(("registry.k8s.io/sig-storage/hostpathplugin:v1.17.1",), ("/hostpathplugin",))
-    files = {"hostpathplugin": File(hostpath_program().read_bytes(), 0o755)}
-    return [*archives, images.image_with_busybox(folder / "hostpath.tar", config, files)]
+    hostpath = built_program(HOSTPATH, "./cmd/hostpathplugin").read_bytes()
+    provisioner = built_program(LOCAL_PATH, ".").read_bytes()
+    programs_of = {
+        "registry.k8s.io/sig-storage/hostpathplugin:v1.17.1": ("hostpathplugin", hostpath),
+        provisioner_image(): ("bin/local-path-provisioner", provisioner),
+    }
+    for tag, (path, content) in programs_of.items():
+        config = ImageConfig((tag,), (f"/{path}",))
+        archive = folder / f"{Path(path).name}.tar"
+        archives.append(images.image_with_busybox(archive, config, {path: File(content, 0o755)}))
+    return archives
 
 
-def hostpath_program() -> Path:
-    """Return the program of csi-driver-host-path, which is built if it does not exist. Raises BuildError."""
-    source, go = Path(os.environ.get(HOSTPATH) or "/nonexistent"), shutil.which("go")
-    if go is None or not (source / "go.mod").exists():
-        raise BuildError(f"needs Go and {HOSTPATH}, a folder with the source of csi-driver-host-path")
-    program = gobuild.cache_folder("hostpath", source) / "hostpathplugin"
+def source_folder(variable: str) -> Path:
+    """Return the folder with source that a variable names. Raises BuildError."""
+    source = Path(os.environ.get(variable) or "/nonexistent")
+    if not (source / "go.mod").exists():
+        raise BuildError(f"{variable} is not a folder with the source of a Go module")
+    return source
+
+
+def built_program(variable: str, package: str) -> Path:
+    """Return the program of a package, which is built if it does not exist. Raises BuildError."""
+    source, go = source_folder(variable), shutil.which("go")
+    if go is None:
+        raise BuildError("no Go on PATH")
+    program = gobuild.cache_folder("volcano-suites", source) / "program"
     with gobuild.locked(program.parent, log):
         if not gobuild.runs(program):
-            gobuild.build(go, source, "./cmd/hostpathplugin", program, "hostpathplugin", {}, log)
+            gobuild.build(go, source, package, program, source.name, {}, log)
     return program
+
+
+def provisioner_manifest() -> Path:
+    """Return the manifest of the provisioner. Raises BuildError."""
+    return source_folder(LOCAL_PATH) / "deploy" / "local-path-storage.yaml"
+
+
+def provisioner_image() -> str:
+    """Return the image that the manifest of the provisioner names. Raises BuildError."""
+    documents = yaml.safe_load_all(provisioner_manifest().read_text())
+    (deployment,) = (document for document in documents if document["kind"] == "Deployment")
+    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image
+
+
+def install_provisioner(cluster: Cluster, folder: Path) -> None:
+    """Install the provisioner and the default storage class of kind's clusters. Raises CommandError."""
+    cluster.kubectl("apply", f"--filename={provisioner_manifest()}")
+    storage = folder / "storage.json"
+    storage.write_text(json.dumps(STORAGE_CLASS))
+    cluster.kubectl("create", f"--filename={storage}")
 
 
 def install(cluster: Cluster, built: Programs, folder: Path) -> None:
@@ -104,7 +150,9 @@ def install(cluster: Cluster, built: Programs, folder: Path) -> None:
 
 async def run(cluster: Cluster, folder: Path, suite: str, program: Path) -> Result:
     """Run the specs of a suite, print and return their result."""
-    specs = await specs_of(program, cluster.kubeconfig, folder / suite, (*FLAGS[suite], "--timeout=30m"))
+    focus = os.environ.get("FOCUS")
+    flags = (f"--focus={focus}",) if focus else FLAGS[suite]
+    specs = await specs_of(program, cluster.kubeconfig, folder / suite, (*flags, "--timeout=40m"))
     result = Result(suite, tuple(specs))
     print("\n".join(result.lines()), flush=True)
     return result
@@ -136,6 +184,7 @@ def main(suites: list[str]) -> int:
         built.tools()
         binaries = {suite: built.suite(suite) for suite in suites or FLAGS}
         cluster.load([images.product_image(), *suite_images(folder)])
+        install_provisioner(cluster, folder)
         install(cluster, built, folder)
     except (BuildError, CommandError) as error:
         print(error, file=sys.stderr)

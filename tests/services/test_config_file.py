@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from volcanopy.kube.metrics.registry import REGISTRY
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
 from volcanopy.services.scheduler.config_file import ConfigFile
@@ -46,6 +47,19 @@ def test_an_invalid_file_is_reported_once_and_the_last_valid_one_stays(file: Pat
     assert [line["problem"] for line in logs] == [
         f"scheduler configuration {file}: actions: unknown action 'allocat', did you mean 'allocate'?"
     ]
+
+
+def test_the_metric_shows_an_invalid_file_until_it_is_corrected(file: Path) -> None:
+    def shown() -> float | None:
+        return REGISTRY.get_sample_value("volcanopy_configuration_invalid", {"configuration": "scheduler"})
+
+    configuration = ConfigFile(file, builtin())
+    values = [shown()]
+    for text in ("actions: [", GOOD):
+        file.write_text(text)
+        configuration.reload()
+        values.append(shown())
+    assert values == [0, 1, 0]
 
 
 def test_a_removed_and_restored_file_is_loaded_again(file: Path) -> None:

@@ -221,6 +221,11 @@ EVENTS = _ALL.counter(
 WRITES_WAITING = _ALL.callback_gauge("writes_waiting", "Number of delayed status and explanation writes")
 BUILD_INFO = _ALL.gauge("build_info", "Version of the program; always 1", "version")
 BUILD_INFO.labels(VERSION).set(1)
+INVALID_CONFIGURATION = _ALL.gauge(
+    "configuration_invalid",
+    "Whether the configuration was changed to an invalid one (1), so that the last valid one applies until the process ends",
+    "configuration",
+)
 LEADER = _ALL.gauge("leader", "Whether this process is the leader (1) or a standby (0)", "component")
 
 # Controllers

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import structlog
 
 from volcanopy.api.config_file import ConfigError
+from volcanopy.kube.metrics import registry
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +29,8 @@ class RereadFile(Generic[T]):
         self._what, self._parse = what, parse
         self._mark = self._look()
         self._problem = ""
+        self._invalid = registry.INVALID_CONFIGURATION.labels(what.removesuffix(" configuration"))
+        self._invalid.set(0)
         self.current = built_in() if path is None else self._read(path)
 
     def reload(self) -> bool:
@@ -42,8 +45,10 @@ class RereadFile(Generic[T]):
             if str(error) != self._problem:
                 self._problem = str(error)
                 log.error(f"invalid {self._what}, the last valid one stays in force", problem=self._problem)
+            self._invalid.set(1)
             return False
         self._problem = ""
+        self._invalid.set(0)
         if content == self.current:
             return False
         self.current = content
