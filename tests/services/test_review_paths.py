@@ -27,6 +27,7 @@ class Server:
         self.paths = ReviewPaths(lambda: self.key, self._read, lambda: self.now)
 
     async def _read(self) -> None:
+        await asyncio.sleep(0)
         self.key, self.reads = self.shared, self.reads + 1
 
 
@@ -45,6 +46,12 @@ async def test_another_key_is_read_at_once_and_at_most_once_a_second() -> None:
     assert await late.paths.accepts(part), "the API server may not have the new path yet"
     assert [await late.paths.accepts("forged") for _ in range(100)] == [False] * 100
     assert late.reads == 1
+
+
+async def test_requests_that_come_while_the_key_is_read_wait_for_it() -> None:
+    renewed, late = Server("new"), Server("old", shared="new")
+    accepted = await asyncio.gather(*(late.paths.accepts(renewed.paths.current()) for _ in range(4)))
+    assert (accepted, late.reads) == ([True] * 4, 1)
 
 
 async def test_without_the_key_no_path_is_guessed() -> None:

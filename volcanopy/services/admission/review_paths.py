@@ -5,6 +5,7 @@ administrators of the cluster can read. The part changes every ten minutes, beca
 when it does not reach a webhook. All servers derive the same part from the key that they share.
 """
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
@@ -33,6 +34,8 @@ class ReviewPaths:
         self._key, self._refresh, self._now = key, refresh, now
         self._keys: list[str] = []
         self._refreshed = float("-inf")
+        self._refreshing = asyncio.Lock()
+        """Requests that come while the key is read wait for it."""
 
     def current(self) -> str:
         """Return the part of the present period."""
@@ -42,11 +45,14 @@ class ReviewPaths:
         """Return whether a request with this part comes from the API server."""
         if self._matches(part):
             return True
-        if machine.monotonic() - self._refreshed < _REFRESH_AFTER:
-            return False
-        self._refreshed = machine.monotonic()
-        await self._refresh()
-        return self._matches(part)
+        async with self._refreshing:
+            if self._matches(part):
+                return True
+            if machine.monotonic() - self._refreshed < _REFRESH_AFTER:
+                return False
+            self._refreshed = machine.monotonic()
+            await self._refresh()
+            return self._matches(part)
 
     def _matches(self, part: str) -> bool:
         if (key := self._key()) not in self._keys:
