@@ -1,13 +1,4 @@
-"""An upgrade and a rollback of the chart while jobs run and are submitted, and requests call the webhooks without a pause."""
-
-import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.client import HTTPSConnection
-from itertools import count
-from threading import Event
-from urllib.parse import urlsplit
+"""Upgrade, rollback and reinstallation of the chart while jobs run and are submitted, and a configuration that is invalid."""
 
 import pytest
 
@@ -15,66 +6,13 @@ from hack.realnode import product
 from hack.realnode.cluster import Cluster
 from hack.realnode.images import PRODUCT_IMAGE
 from hack.realnode.shell import run
-from tests.realnode.cluster_client import ENDED, JOBS, SERVE, ClusterClient, job, shell, task
-from volcanopy.kube.client.kubeconfig import load_connection
+from tests.realnode.cluster_client import JOBS, SERVE, ClusterClient, Json, job, shell, task
+from tests.realnode.submissions import ended_jobs, submissions
 
-PAUSE = 0.5
-"""Seconds between two submissions."""
-CALLERS, CALLER_PAUSE = 4, 0.1
-"""Connections with requests that call the webhooks, and seconds between two requests of one."""
-
-
-def rejections(client: ClusterClient, ended: Event) -> list[str]:
-    """Create a job that is not stored, again and again on one connection; return the answers other than success."""
-    cluster = load_connection(client.cluster.kubeconfig, None)
-    url, body = urlsplit(cluster.url), json.dumps(job("unstored", task("t", 1, shell("true"))))
-    server = HTTPSConnection(url.hostname or "", url.port, context=cluster.ssl)
-    path = f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{client.namespace}/batchjobs?dryRun=All"
-    answers = []
-    while not ended.wait(CALLER_PAUSE):
-        server.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = server.getresponse()
-        answers.append((answer.status, answer.read().decode()))
-    server.close()
-    print(f"{len(answers)} requests")
-    return [text for status, text in answers if status != 201]
-
-
-@contextmanager
-def submissions(client: ClusterClient) -> Iterator[None]:
-    """Submit jobs one after the other, of which each must be accepted, until the end of the context; so must the requests be
-    that call the webhooks meanwhile."""
-    ended = Event()
-
-    def submit() -> None:
-        for number in count():
-            client.submit(job(f"during-{number}", task("t", 1, shell("true"))))
-            if ended.wait(PAUSE):
-                return
-
-    with ThreadPoolExecutor(1 + CALLERS) as pool:
-        submitter = pool.submit(submit)
-        callers = [pool.submit(rejections, client, ended) for _ in range(CALLERS)]
-        try:
-            yield
-        finally:
-            ended.set()
-        submitter.result()
-        assert [text for caller in callers for text in caller.result()] == []
-
-
-def ended_jobs(client: ClusterClient) -> dict[str, str]:
-    """Return the phases of the submitted jobs when all have ended."""
-    phases: dict[str, str] = {}
-
-    def all_ended() -> bool:
-        for item in client.items(JOBS):
-            phases[item["metadata"]["name"]] = item.get("status", {}).get("state", {}).get("phase", "")
-        phases.pop("long")
-        return set(phases.values()) <= set(ENDED)
-
-    client.until(all_ended)
-    return phases
+PLACE = f"--namespace={product.NAMESPACE}"
+SECRET = "volcanopy-admission-certificates"
+SCHEDULERS = "app.kubernetes.io/component=scheduler"
+INVALID = 'volcanopy_configuration_invalid{configuration="scheduler"} '
 
 
 def image_digest(cluster: Cluster) -> str:
@@ -95,21 +33,100 @@ def images_of_parts(cluster: Cluster) -> set[str]:
     return {container["image"] for part in parts for container in part["spec"]["template"]["spec"]["containers"]}
 
 
+def authorities(cluster: Cluster) -> tuple[str, str]:
+    """Return the certificates of the Secret and those that the API server trusts, both in base64."""
+    secret = cluster.get(PLACE, "secret", SECRET)
+    webhooks = cluster.get("validatingwebhookconfiguration", "volcanopy-admission").get("webhooks") or [{}]
+    bundle = webhooks[0].get("clientConfig", {}).get("caBundle", "")
+    return (secret.get("data") or {}).get("ca.crt", ""), bundle
+
+
+def actions(cluster: Cluster) -> str:
+    """Return the actions in the scheduler's configuration."""
+    text: str = cluster.get(PLACE, "configmap", "volcanopy-scheduler")["data"]["scheduler.yaml"]
+    return next(line for line in text.splitlines() if line.startswith("actions:"))
+
+
+def roll_back(cluster: Cluster) -> None:
+    """Go back to the release before the last upgrade."""
+    product.run_helm(cluster, "rollback", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
+
+
 @pytest.mark.slow("every part of the product is replaced twice")
 def test_jobs_are_accepted_and_go_on_during_an_upgrade_and_a_rollback(client: ClusterClient) -> None:
+    """The Secret with the certificates of the webhooks was deleted before: the upgrade creates it again."""
+    cluster = client.cluster
     client.submit(job("long", task("t", 2, shell(SERVE))))
     client.until(lambda: client.phase("long") == "Running")
-    before = client.running("long")
-    digest = image_digest(client.cluster)
+    before, configured = client.running("long"), actions(cluster)
+    digest = image_digest(cluster)
     with submissions(client):
+        cluster.kubectl(PLACE, "delete", "secret", SECRET)
         try:
-            product.deploy(client.cluster, f"image.digest={digest}")
-            (image,) = images_of_parts(client.cluster)
+            changed = (r"scheduler.config.actions=enqueue\, allocate", "ui.replicas=2")
+            product.deploy(cluster, f"image.digest={digest}", *changed)
+            (image,) = images_of_parts(cluster)
             assert image.endswith(f"@{digest}")
+            assert actions(cluster) == "actions: enqueue, allocate"
+            assert cluster.get(PLACE, "deployment", "volcanopy-ui")["status"]["readyReplicas"] == 2
         finally:
-            product.run_helm(client.cluster, "rollback", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
+            roll_back(cluster)
+        client.until(lambda: len(set(authorities(cluster))) == 1)
+    assert all(authorities(cluster))
+    assert actions(cluster) == configured
     assert set(ended_jobs(client).values()) == {"Completed"}
     assert client.running("long") == before
+
+
+def invalid_configurations(cluster: Cluster) -> set[float]:
+    """Return whether the schedulers report an invalid configuration; their kubelets read the ConfigMap again."""
+    cluster.kubectl(PLACE, "annotate", "pods", f"--selector={SCHEDULERS}", "--overwrite", "read=again")
+    cluster.kubectl(PLACE, "annotate", "pods", f"--selector={SCHEDULERS}", "read-")
+    values: set[float] = set()
+    for pod in cluster.get(PLACE, "pods", f"--selector={SCHEDULERS}")["items"]:
+        path = f"/api/v1/namespaces/{product.NAMESPACE}/pods/{pod['metadata']['name']}:8081/proxy/metrics"
+        text = cluster.kubectl("get", f"--raw={path}")
+        values |= {float(line.removeprefix(INVALID)) for line in text.splitlines() if line.startswith(INVALID)}
+    return values
+
+
+@pytest.mark.slow("the schedulers read their configuration twice")
+def test_an_invalid_configuration_of_an_upgrade_changes_nothing_and_is_shown(client: ClusterClient) -> None:
+    assert invalid_configurations(client.cluster) == {0.0}
+    product.deploy(client.cluster, "scheduler.config.tiers[0].plugins[0].name=priorty")
+    try:
+        client.until(lambda: invalid_configurations(client.cluster) == {1.0})
+        client.submit(job("still", task("t", 2, shell("true"))))
+        client.ends("still", "Completed")
+    finally:
+        roll_back(client.cluster)
+    client.until(lambda: invalid_configurations(client.cluster) == {0.0})
+
+
+@pytest.mark.slow("every part of the product is started again")
+def test_jobs_outlast_that_the_product_is_uninstalled_and_installed_again(client: ClusterClient) -> None:
+    """A job that is submitted, and one that is deleted meanwhile, are taken up as soon as it is installed."""
+    cluster = client.cluster
+
+    def kept(name: str) -> Json:
+        return job(name, task("t", 2, shell(SERVE)))
+
+    client.submit(kept("long"), kept("deleted"))
+    client.until(lambda: {client.phase("long"), client.phase("deleted")} == {"Running"})
+    before = client.running("long")
+    product.run_helm(cluster, "uninstall", product.RELEASE, "--wait", f"--timeout={product.TIMEOUT}")
+    try:
+        client.submit(job("meanwhile", task("t", 2, shell("true"))))
+        client.kubectl("delete", JOBS, "deleted", "--wait=false")
+        assert client.running("long") == before
+    finally:
+        product.deploy(cluster)
+    client.ends("meanwhile", "Completed")
+    client.until(lambda: client.pods("deleted") == [])
+    client.submit(job("after", task("t", 2, shell("true"))))
+    client.ends("after", "Completed")
+    assert client.running("long") == before
+    assert client.phase("long") == "Running"
 
 
 def test_the_tests_of_the_chart_pass(client: ClusterClient) -> None:
