@@ -5,10 +5,10 @@ Nodes, a CSINode and pods in many states are written to `tests/kubelet_answers`,
 """
 
 import json
+import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,16 +158,31 @@ class Recorder:
             for name, (spec, _) in STATES.items()
         ]
         self.client.submit(*pods)
-        waiting, end = dict(STATES), time.monotonic() + SECONDS
-        while waiting and time.monotonic() < end:
-            for pod in self.client.items("pods"):
-                name = pod["metadata"]["name"]
-                if name in waiting and waiting[name][1](pod):
-                    del waiting[name]
-                    self.write(f"pod-{name}", pod)
-            time.sleep(0.1)
-        if waiting:
-            sys.exit(f"not in their states after {SECONDS:.0f} s: {', '.join(waiting)}")
+        waiting = dict(STATES)
+        for pod in self.changes():
+            name = pod["metadata"]["name"]
+            if name in waiting and waiting[name][1](pod):
+                del waiting[name]
+                self.write(f"pod-{name}", pod)
+            if not waiting:
+                return
+        sys.exit(f"not in their states after {SECONDS:.0f} s: {', '.join(waiting)}")
+
+    def changes(self) -> Iterator[Json]:
+        """Yield each pod of the namespace, and again whenever it changes: some states last for a moment only."""
+        place = (f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}")
+        command = ["kubectl", *place, "get", "pods", "--watch", "--output=json", f"--request-timeout={SECONDS:.0f}s"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            text = ""
+            try:
+                for line in program.stdout:
+                    text += line
+                    if line == "}\n":
+                        yield json.loads(text)
+                        text = ""
+            finally:
+                program.terminate()
 
     def pod_that_terminates(self) -> None:
         """Record a pod within its grace period."""

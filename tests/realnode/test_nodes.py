@@ -43,18 +43,6 @@ def node_is_ready(client: ClusterClient, node: str) -> bool:
     return is_ready(client.cluster.get("node", node))
 
 
-@pytest.mark.slow("evicted pods end within their grace period")
-def test_a_gang_leaves_a_drained_node(client: ClusterClient) -> None:
-    node = next(iter(started(client).values()))[0]
-    client.kubectl(
-        "drain", node, "--pod-selector=volcanopy.io/job-name", "--ignore-daemonsets", "--force", "--timeout=60s"
-    )
-    try:
-        client.until(lambda: runs_without(client, node))
-    finally:
-        client.kubectl("uncordon", node)
-
-
 @pytest.mark.slow("a node is cut from the network until it is not ready and its pods are deleted")
 def test_a_job_on_a_lost_node_names_it_and_the_remedy(client: ClusterClient) -> None:
     node = next(iter(started(client).values()))[0]
