@@ -193,14 +193,14 @@ async def measure(count: int, width: int, *options: str) -> dict[str, float]:
     return figures
 
 
-def run(count: int = 10_000, width: int = 32, *options: str) -> dict[str, float]:
+def run(count: int = 10_000, width: int = 32, *settings: str) -> dict[str, float]:
     """Rates and processor time of each kind of request, three watchers attached.
 
     `creates_per_second` and its like are measured rates, on a machine that may be busy; `creates_cpu_us` is the server's processor
     time for one request, the work for its watchers included, and `creates_cpu_per_bare` the same as a multiple of what a bare
     aiohttp.web handler needs for a create. `at_best` is the best slice: as near to a quiet machine as we can see.
     """
-    return uvloop.run(measure(count, width, *options))
+    return uvloop.run(measure(count, width, *settings))
 
 
 def main() -> None:

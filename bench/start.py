@@ -38,9 +38,8 @@ JOBS = {
 OPTIONS = {"scheduler": ALONE, "controller": ALONE, "admission": ("--bind-address", "127.0.0.1")}
 
 
-def run(options: Sequence[str] = ()) -> dict[str, float]:
-    """Return the processor seconds, the seconds and the memory of each service until it was ready. Takes no options."""
-    assert not options
+def run() -> dict[str, float]:
+    """Return the processor seconds, the seconds and the memory of each service until it was ready."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     figures: dict[str, float] = {}
     with ExitStack() as stack:
