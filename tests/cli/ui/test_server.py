@@ -47,6 +47,14 @@ async def test_the_table_of_jobs_equals_the_command(gangs: Run, kubeconfig: Path
     assert [row[:7] for row in document["rows"]] == [["test-server", *line.split()[:6]] for line in listed[1:]]
 
 
+@pytest.mark.parametrize(
+    ("text", "number"), [("0", 1), ("2", 1), ("9" * 5000, 1), ("-1", 1), ("x", 1), ("", 1), ("00001", 1)]
+)
+async def test_a_page_of_the_table_that_does_not_exist_is_the_nearest(kubeconfig: Path, text: str, number: int) -> None:
+    async with page(kubeconfig) as (url, session):
+        assert (await get(session, f"{url}api/jobs?page={text}"))["page"] == number
+
+
 async def test_the_tree_of_queues_equals_the_command(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, session):
         document = await get(session, f"{url}api/queues?resource=cpu")

@@ -159,7 +159,8 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     if column is not None:
         key = _age_key if column.heading == "AGE" else lambda job: _natural(column.cell(job, now))
         chosen.sort(key=lambda entry: key(entry[1]), reverse=sort.startswith("-"))
-    page = max(int(query["page"]), 1) if query.get("page", "").isdecimal() else 1
+    pages = max(-(-len(chosen) // PAGE), 1)
+    page = _page(query.get("page", ""), pages)
     shown = chosen[(page - 1) * PAGE : page * PAGE]
     return {
         "revision": view.revision,
@@ -175,10 +176,17 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
         "total": len(chosen),
         "all": len(all_jobs),
         "page": page,
-        "pages": max(-(-len(chosen) // PAGE), 1),
+        "pages": pages,
         "queues": sorted({job_status.queue(job) for _, job in all_jobs}),
         "phases": sorted({job_status.shown_phase(job) for _, job in all_jobs}),
     }
+
+
+def _page(text: str, pages: int) -> int:
+    """Return the number of a page that exists: the first for a text that is no number, the last for one beyond it."""
+    if not text.isdecimal():
+        return 1
+    return max(1, min(int(text), pages)) if len(text) <= len(str(pages)) else pages
 
 
 def _place(job: BatchJob, groups: Mapping[str, PodGroup]) -> tuple[int, int, float]:
