@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.run_commands import Run, run_in_process
+from tests.cli.run_commands import COMMAND, Run, read_until, run_in_process, terminal
 from volcanopy import Job
 from volcanopy.cli.main import main
 from volcanopy.client.errors import CommandError
@@ -241,6 +241,11 @@ def test_without_a_script_it_is_that_of_wrap_or_of_the_standard_input(
     monkeypatch.setattr("sys.stdin", io.StringIO("#!/bin/sh\n#SBATCH -n 3\ntrue\n"))
     read = read_script(None, [], NUMBER)
     assert (read.options.name, read.options.cpu) == ("stdin-12345678", "3")
+
+
+def test_a_terminal_without_a_script_is_told_that_standard_input_is_read(kubeconfig: Path) -> None:
+    with terminal([*COMMAND, "sbatch"], {"KUBECONFIG": str(kubeconfig)}) as (process, end):
+        read_until(end, process, "reading the script from standard input, to its end")
 
 
 def test_a_script_that_does_not_exist_is_named(volcanopy: Run) -> None:

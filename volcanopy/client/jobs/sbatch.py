@@ -112,6 +112,8 @@ def _source(path: Path | None, command_directives: Sequence[Directive]) -> tuple
     """Return the script and a path that names it. Raises CommandError."""
     wrap = {directive.name: directive.value for directive in command_directives}.get("wrap")
     if path is None:
+        if wrap is None and sys.stdin.isatty():
+            sys.stderr.write("reading the script from standard input, to its end (Ctrl-D)\n")
         return (Path("stdin"), sys.stdin.read()) if wrap is None else (Path("wrap"), f"#!/bin/sh\n{wrap}\n")
     if wrap is not None:
         raise CommandError(f"--wrap: the command is the script: leave out {path}", 2)
