@@ -1,5 +1,6 @@
 """The Python SDK on a running cluster, and that importing the package stays cheap."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ async def test_a_waiting_job_is_explained_and_cancelled(kubeconfig: Path) -> Non
     assert await job.phase() == "Terminated"
     with pytest.raises(JobError, match='job "too-large" cannot become Completed'):
         await job.wait(timeout=120)
+
+
+def test_the_error_of_a_job_that_failed_has_the_end_of_its_log(processes: Path) -> None:
+    job = Job(["sh", "-c", "seq 30; exit 3"], name="fails-with-log", cpu=0.1, here=True, kubeconfig=processes).submit()
+    with pytest.raises(JobError) as caught:
+        job.wait(timeout=120)
+    reason, _, log = str(caught.value).partition("; the last lines of pod fails-with-log-main-0:\n")
+    assert reason.startswith('job "fails-with-log" cannot become Completed: it is Failed: ')
+    assert log.split() == [str(number) for number in range(11, 31)]
+    assert job.last_phase == "Failed"
 
 
 def test_pods_are_defined_by_models_of_the_official_client_and_returned_as_such(kubeconfig: Path) -> None:
@@ -77,6 +88,14 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
     group, version = job.manifest["apiVersion"].split("/")
     jobs: Any = api.list_cluster_custom_object(group, version, "batchjobs")
     assert "seen" in [body["metadata"]["name"] for body in jobs["items"]]
+
+
+def test_an_argument_that_does_not_exist_is_an_error_of_job() -> None:
+    with pytest.raises(TypeError, match=r"^Job\.__init__\(\) got an unexpected keyword argument 'cpus'$"):
+        Job(["true"], cpus=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Job\.wait\(\) got an unexpected keyword argument 'seconds'$"):
+        Job(["true"]).wait(seconds=2)  # type: ignore[call-arg]
+    assert inspect.signature(Job) == inspect.signature(AsyncJob)
 
 
 def test_invalid_values_are_named() -> None:

@@ -15,6 +15,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseVariables, BaseWorker
 from pydantic import Field
 
 from volcanopy.client.jobs.job_names import new_name
+from volcanopy.client.jobs.status import FINISHED
 from volcanopy.client.sdk.async_job import AsyncJob
 from volcanopy.client.sdk.connected import JobError
 
@@ -64,10 +65,13 @@ class VolcanopyWorker(BaseWorker):  # type: ignore[misc]
             task_status.started(job.name)
         logger = self.get_flow_run_logger(flow_run)
         logger.info(await job.explain())
-        phase = await job.wait("finished", _YEARS)
-        if phase != "Completed":
-            logger.error(await job.explain())
-        return VolcanopyWorkerResult(identifier=job.name, status_code=int(phase != "Completed"))
+        try:
+            await job.wait(timeout=_YEARS)
+        except JobError as error:
+            if job.last_phase not in FINISHED:
+                raise
+            logger.error(str(error))
+        return VolcanopyWorkerResult(identifier=job.name, status_code=int(job.last_phase != "Completed"))
 
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: VolcanopyJobConfiguration, grace_seconds: int = 30

@@ -27,8 +27,6 @@ from volcanopy.client.sdk.job import Job
 common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=True)
 _SNAKEMAKE = 250
 """Megabytes that Snakemake itself takes in the pod, beside those of the rule."""
-_LINES = 20
-"""Last lines of the log in the error of a job."""
 
 
 @dataclass
@@ -103,12 +101,11 @@ class Executor(RemoteExecutor):
 
 
 async def _reason(job: AsyncJob) -> str:
-    """Return why a job failed, with the end of its log."""
-    reason = await job.explain()
-    with suppress(JobError):
-        for pod, text in (await job.logs(tail=_LINES)).items():
-            reason += f"\nThe last lines of pod {pod}:\n{text.rstrip()}\n"
-    return reason
+    """Return why a job that has ended failed, with the end of its log."""
+    try:
+        return await job.wait()
+    except JobError as error:
+        return f"{error}\n"
 
 
 async def _cancel(names: list[str]) -> None:

@@ -22,8 +22,7 @@ from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_s
 from volcanopy.cli.jobs.views import group_key
 from volcanopy.cli.views.flows import phase as flow_phase
 from volcanopy.client.explain.confirmed import UnreadableError, answers, cluster_state
-from volcanopy.client.jobs.logs import ContainerLog, log_path
-from volcanopy.client.jobs.options import LogOptions
+from volcanopy.client.jobs.logs import end_of_log
 from volcanopy.client.jobs.pods import pods_of
 from volcanopy.client.jobs.status import (
     FINISHED,
@@ -256,10 +255,9 @@ async def print_last_lines(jobs: Sequence[tuple[Client, BatchJob]], count: int) 
     """Print the last lines of the first container of every pod of jobs, each given with the view of its API."""
     for client, job in jobs:
         for pod in await pods_of(client, job):
-            source = ContainerLog(pod, pod.spec.containers[0].name)
             try:
-                text = await client.get_raw(log_path(source, LogOptions(tail=count), follow=False))
+                text = await end_of_log(client, pod, count)
             except ApiError:
                 continue  # it has not started, or was deleted meanwhile
-            for line in text.decode(errors="replace").splitlines():
+            for line in text.splitlines():
                 print(f"{pod.metadata.name} | {printable(line)}")

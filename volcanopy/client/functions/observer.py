@@ -12,8 +12,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.client.functions import pod_program
 from volcanopy.client.functions.function_job import FunctionJob
 from volcanopy.client.functions.storage import Storage
-from volcanopy.client.jobs.logs import ContainerLog, log_path
-from volcanopy.client.jobs.options import LogOptions
+from volcanopy.client.jobs.logs import failure_log
 from volcanopy.client.jobs.pods import Pod, index_of, pods_of
 from volcanopy.client.jobs.status import FINISHED, phase, reason, summary
 from volcanopy.client.kinds import read, readable
@@ -26,8 +25,6 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 
 _ENDED = frozenset({"Succeeded", "Failed"})
-_LINES = 5
-"""Last lines of the log in the error of a call without an outcome."""
 
 
 class Observer:
@@ -121,7 +118,9 @@ class Observer:
         text = f'job "{call.element.job}" was deleted' if deleted else f'job "{call.element.job}": {summary(job)}'
         if "OOMKilled" in text:
             text += ": more memory than that of its Executor"
-        self._end(call, JobError(f"{text}{'' if deleted else await _last_lines(client, job, call.index)}"))
+        pods = [] if deleted else await pods_of(client, job)
+        text += await failure_log(client, (pod for pod in pods if index_of(pod) == call.index))
+        self._end(call, JobError(text))
 
     def _end(self, call: FunctionJob[Any], error: BaseException | None, value: Any = None) -> None:
         calls = self._calls.get(call.element.job, {})
@@ -135,14 +134,3 @@ class Observer:
             else:
                 call.observe("Failed", str(error))
                 call.set_exception(error)
-
-
-async def _last_lines(client: Client, job: BatchJob, index: int) -> str:
-    """Return the end of the log of a call's pod, which has the reason why it wrote no outcome; empty where there is none."""
-    try:
-        pod = next(pod for pod in await pods_of(client, job) if index_of(pod) == index)
-        path = log_path(ContainerLog(pod, pod.spec.containers[0].name), LogOptions(tail=_LINES), follow=False)
-        text = (await client.get_raw(path)).decode(errors="replace").rstrip()
-    except (StopIteration, KubeError):
-        return ""
-    return f"; the last lines of pod {pod.metadata.name}:\n{text}" if text else ""

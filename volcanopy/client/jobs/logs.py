@@ -31,6 +31,8 @@ GRACE = 5.0
 """Seconds after which a job that waits as usual, such as for its admission, is noted too."""
 _PARALLEL = 8
 """Maximum number of concurrent requests for logs."""
+_LAST_LINES = 20
+"""Lines of the log in the error of a job that failed."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,24 @@ def log_path(source: ContainerLog, options: LogOptions, *, follow: bool) -> str:
     }
     query = urlencode({key: value for key, value in parameters.items() if value})
     return f"{PODS.path(source.pod.metadata.namespace, source.pod.metadata.name, 'log')}?{query}"
+
+
+async def end_of_log(client: Client, pod: Pod, tail: int | None) -> str:
+    """Return the last lines of the first container of a pod; all without ``tail``. Raises ApiError where there is no log."""
+    path = log_path(ContainerLog(pod, pod.spec.containers[0].name), LogOptions(tail=tail), follow=False)
+    return (await client.get_raw(path)).decode(errors="replace")
+
+
+async def failure_log(client: Client, pods: Iterable[Pod]) -> str:
+    """Return the end of the log of the first pod that failed, as the end of a sentence; empty where there is none."""
+    pod = next((pod for pod in pods if pod.status.phase == "Failed"), None)
+    if pod is None:
+        return ""
+    try:
+        text = (await end_of_log(client, pod, _LAST_LINES)).rstrip()
+    except KubeError:
+        return ""
+    return f"; the last lines of pod {pod.metadata.name}:\n{text}" if text else ""
 
 
 def sources_of(pods: Iterable[Pod], options: LogOptions) -> list[ContainerLog]:

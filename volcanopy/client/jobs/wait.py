@@ -38,6 +38,14 @@ class Goal:
         return bool(self.phases) and phase(job) in FINISHED and not self.is_reached(job)
 
 
+class UnreachableError(CommandError):
+    """The job has ended otherwise than awaited."""
+
+    def __init__(self, job: BatchJob, target: Goal) -> None:
+        super().__init__(f'job "{job.metadata.name}" cannot become {target.name}: it is {summary(job)}')
+        self.job = job
+
+
 def goal(text: str) -> Goal:
     """Return the goal of ``--for``; raises CommandError for an invalid one."""
     key, equals, value = text.partition("=")
@@ -63,7 +71,7 @@ async def wait_until_job(
     def reached(body: Json, _: object) -> bool:
         job = read(BatchJob, body)
         if target.is_impossible(job):
-            raise CommandError(f'job "{job.metadata.name}" cannot become {target.name}: it is {summary(job)}')
+            raise UnreachableError(job, target)
         return target.is_reached(job)
 
     last = await wait_until(

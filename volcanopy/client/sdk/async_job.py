@@ -20,10 +20,9 @@ from volcanopy.client.durations import current_time
 from volcanopy.client.explain.cluster_reads import job_facts
 from volcanopy.client.explain.job import job_report
 from volcanopy.client.jobs import status
-from volcanopy.client.jobs.logs import ContainerLog, log_path
-from volcanopy.client.jobs.options import LogOptions
-from volcanopy.client.jobs.pods import Pod, pods_of
-from volcanopy.client.jobs.wait import goal, wait_until_job
+from volcanopy.client.jobs.logs import ContainerLog, end_of_log, failure_log
+from volcanopy.client.jobs.pods import pods_of
+from volcanopy.client.jobs.wait import UnreachableError, goal, wait_until_job
 from volcanopy.client.kinds import read
 from volcanopy.client.sdk.connected import Connected, JobError, run
 from volcanopy.client.sdk.notebook import job_html
@@ -166,16 +165,23 @@ class AsyncJob:
             return status.shown_phase(self._see(body))
 
     async def wait(self, until: str = "completed", timeout: float = 3600.0) -> str:
-        """Wait for a phase, or ``finished``; return the phase. Raises JobError when it cannot be reached any more."""
+        """Wait for a phase, or ``finished``; return the phase.
+
+        Raises JobError when it cannot be reached any more, with the end of the log of a pod that failed.
+        """
         async with self._reading() as (client, body):
-            self._seen = await wait_until_job(client, body, goal(until), timeout)
+            try:
+                self._seen = await wait_until_job(client, body, goal(until), timeout)
+            except UnreachableError as error:
+                self._seen = error.job
+                raise JobError(f"{error}{await failure_log(client, await pods_of(client, error.job))}") from None
             return status.shown_phase(self._seen)
 
     async def logs(self, tail: int | None = None) -> dict[str, str]:
         """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
         async with self._reading() as (client, body):
             return {
-                pod.metadata.name: await _log(client, pod, tail)
+                pod.metadata.name: await end_of_log(client, pod, tail)
                 for pod in await pods_of(client, read(BatchJob, body))
                 if ContainerLog(pod, pod.spec.containers[0].name).started
             }
@@ -221,7 +227,7 @@ class AsyncJob:
             pods = await pods_of(client, job)
             first = next((pod for pod in pods if ContainerLog(pod, pod.spec.containers[0].name).started), None)
             try:
-                text = await _log(client, first, tail) if first is not None else ""
+                text = await end_of_log(client, first, tail) if first is not None else ""
             except KubeError as error:
                 text = str(error)
             return job_html(job, pods, text, current_time())
@@ -239,11 +245,6 @@ class AsyncJob:
             return f'<{kind} "{self.name}": not submitted>' if self.name else f"<{kind}: not submitted>"
         job = self._seen
         return f'<{kind} "{self.name}": {status.shown_phase(job)}, {status.ready(job)} of {status.total(job)} pods>'
-
-
-async def _log(client: Client, pod: Pod, tail: int | None) -> str:
-    path = log_path(ContainerLog(pod, pod.spec.containers[0].name), LogOptions(tail=tail), follow=False)
-    return (await client.get_raw(path)).decode(errors="replace")
 
 
 def _is_owned(metadata: V1ObjectMeta, uid: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+import inspect
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -16,21 +17,52 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _as_of(
+    method: Callable[Concatenate[AsyncJob, P], Any], call: Callable[Concatenate[Job, P], T]
+) -> Callable[Concatenate[Job, P], T]:
+    """Return a method of Job with the signature and docstring of AsyncJob's. A wrong argument is a TypeError that names Job."""
+    signature, name = inspect.signature(method), method.__qualname__.replace("AsyncJob", "Job", 1)
+
+    def checked(self: Job, /, *arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            signature.bind(self, *arguments, **options)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        return call(self, *arguments, **options)
+
+    functools.update_wrapper(checked, method).__qualname__ = name
+    return checked
+
+
 def _sync(method: Callable[Concatenate[AsyncJob, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Job, P], T]:
     """Return a method of AsyncJob for Job, which runs it to its end."""
 
     def call(self: Job, /, *arguments: P.args, **options: P.kwargs) -> T:
         return run(lambda: method(self._job, *arguments, **options))
 
-    functools.update_wrapper(call, method)
-    return call
+    return _as_of(method, call)
+
+
+def _with_arguments_of(
+    init: Callable[Concatenate[AsyncJob, P], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Job, P], None]]:
+    """Return the decorator of the constructor, which takes the arguments of AsyncJob's."""
+
+    def construct(self: Job, /, *arguments: P.args, **options: P.kwargs) -> None:
+        self._job = AsyncJob.__new__(AsyncJob)
+        init(self._job, *arguments, **options)
+
+    return lambda _: _as_of(init, construct)
 
 
 class Job:
     """A job, to use in a program without coroutines; the arguments are those of :class:`AsyncJob`."""
 
-    def __init__(self, command: Sequence[str] = (), **options: Any) -> None:
-        self._job = AsyncJob(command, **options)
+    _job: AsyncJob
+
+    @_with_arguments_of(AsyncJob.__init__)
+    def __init__(self) -> None:
+        pass
 
     @classmethod
     def _of(cls, job: AsyncJob) -> Job:
