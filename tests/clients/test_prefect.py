@@ -33,8 +33,9 @@ from flows import hello
 
 deployment = hello.from_source(source=".", entrypoint="flows.py:hello")
 deployment.deploy("first", work_pool_name="batch", job_variables={"cpu": "0.5", "memory": "400Mi"}, print_next_steps=False)
-for number in (21, None):
-    print(run_deployment("hello/first", parameters={"number": number}, timeout=0).id)
+deployment.deploy("second", work_pool_name="batch", job_variables={"command": "sh -c 'echo out of paper; exit 3'"}, print_next_steps=False)
+for name, number in (("first", 21), ("first", None), ("second", 21)):
+    print(run_deployment(f"hello/{name}", parameters={"number": number}, timeout=0).id)
 """
 STATES = """
 import sys
@@ -88,10 +89,14 @@ def test_the_flow_runs_of_a_work_pool_are_jobs(tmp_path: Path) -> None:
     local = ("--run-as-root",) if os.getuid() == 0 else ()
     with local_cluster(kubeconfig, *local), server(environment, port, tmp_path / "server.log"):
         run("-m", "prefect", "work-pool", "create", "batch", "--type", "volcanopy")
-        runs = run("-c", DEPLOY).split()[-2:]
+        runs = run("-c", DEPLOY).split()[-3:]
         run("-m", "prefect", "worker", "start", "--pool", "batch", "--run-once")
-        assert run("-c", STATES, *runs).split() == ["Completed", "Failed"]
+        assert run("-c", STATES, *runs).split() == ["Completed", "Failed", "Crashed"]
+        log = run("-m", "prefect", "flow-run", "logs", runs[-1])
+        assert "cannot become Completed: it is Failed" in log
+        assert "out of paper" in log
         jobs = Job.list(kubeconfig=kubeconfig)
-        assert [job.last_phase for job in jobs] == ["Completed"] * 2  # a flow that raises an error has run
+        # A flow that raises an error has run.
+        assert sorted(job.last_phase for job in jobs) == ["Completed", "Completed", "Failed"]
         container = jobs[0].manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
         assert container["resources"]["requests"] == {"cpu": "0.5", "memory": "400Mi"}

@@ -50,7 +50,7 @@ def test_a_failed_rule_has_the_reason_and_the_end_of_its_log(processes: Path, tm
     assert ended.returncode == 1
     assert "out of paper" in ended.stderr
     job = next(job for job in Job.list(kubeconfig=processes) if job.name.startswith("snakemake-broken-"))
-    assert f'job "{job.name}" failed' in ended.stderr
+    assert f'job "{job.name}" cannot become Completed: it is Failed' in ended.stderr
     spec = job.manifest["spec"]
     container = spec["tasks"][0]["template"]["spec"]["containers"][0]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "300M"}

@@ -63,13 +63,14 @@ metadata: {{name: {name}}}
 spec:
   queue: {queue}
   minAvailable: {pods}
+  runningEstimate: {duration}
   tasks:
   - name: worker
     replicas: {pods}
     template:
       metadata: {{annotations: {{sim.volcanopy.io/duration: {duration}}}}}
       spec:
-        containers: [{{name: main, image: busybox, resources: {{requests: {{cpu: {cpu}}}}}}}]
+        containers: [{{name: main, image: busybox, resources: {{requests: {{cpu: {cpu}, memory: {cpu}Gi}}}}}}]
 """
 
 

@@ -1,5 +1,7 @@
 """What-if questions of the page about worlds."""
 
+from datetime import timedelta
+
 from tests.whatif.asking import batch_job, bodies, loaded
 from volcanopy.cli.ui.questions import WhatIfQuestion, ask
 from volcanopy.client.explain.confirmed import ClusterState
@@ -11,14 +13,19 @@ FULL = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1\njob next: 1 x cpu
 
 
 def test_an_answer_names_the_jobs_that_a_job_waits_for() -> None:
-    state = ClusterState(loaded(bodies(FULL)).cluster, default(builtin()), builtin(), configured=True)
+    manifests = bodies(FULL)
+    (group,) = (each for each in manifests if each["kind"] == "PodGroup" and each["metadata"]["name"] == "next")
+    time = f"{NOW + timedelta(minutes=20):%Y-%m-%dT%H:%M:%SZ}"
+    group.setdefault("status", {})["estimatedStart"] = {"time": time, "basis": "walltime"}
+    state = ClusterState(loaded(manifests).cluster, default(builtin()), builtin(), configured=True)
     (job,) = ask(state, WhatIfQuestion("n1", 1, (), {}, ()), NOW)["jobs"]
-    assert (job["before"], job["after"]) == ("starts after other jobs", "starts now")
+    assert job["after"] == "starts now"
+    assert job["before"] == "starts after other jobs, in about 20 min, 2030-01-02 00:20:00 UTC (walltime)"
     new = batch_job("new", cpu="4")
     new["metadata"]["namespace"] = "default"
     changed, unchanged = ask(state, WhatIfQuestion("", 0, (), {}, (new,)), NOW)["jobs"]
     assert (changed["job"], changed["before"]) == ("default/new", "new")
     assert changed["after"].startswith("starts after ")
     assert 'job "now" (cpu 4)' in changed["after"]
-    assert changed["estimate"]
+    assert changed["after"].endswith(" declare no run time")
     assert (unchanged["job"], unchanged["changed"]) == ("default/next", False)

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
+from volcanopy.api.core import EstimatedStart
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import whatif
@@ -22,6 +23,8 @@ from volcanopy.client.jobs.status import estimated_start
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.whatif.answer import Answer, JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.engine import Engine
+from volcanopy.whatif.expected import StartEstimate
 from volcanopy.whatif.kinds import WORKLOADS, ManifestError, group_of, key_of, with_namespace
 from volcanopy.whatif.load import Loaded
 from volcanopy.whatif.starts import Start
@@ -106,12 +109,14 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
     cluster = state.cluster
     try:
         with cluster.trial():
-            before = _answer(state, Loaded(cluster), now)
+            before = _starts(_engine(state, Loaded(cluster), now))
         with cluster.trial():
             _change(cluster, question)
             loaded = Loaded(cluster, new=_workloads(question))
             whatif.submitted(loaded, now)
-            after = _answer(state, loaded, now, before)
+            engine = _engine(state, loaded, now)
+            after = _starts(engine)
+            after = _detailed(engine, after, before)
             evictions = _evictions(after, cluster)
     except (ManifestError, QuantityError, InvalidObjectError, CommandError) as error:
         raise QuestionError(str(error)) from None
@@ -119,7 +124,7 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
         {"job": key, "kind": kind, "message": "; ".join(problems)} for (kind, key), problems in loaded.rejected.items()
     ]
     return {
-        "jobs": _differences(before, after, now),
+        "jobs": _differences(cluster, before, after, now),
         "placements": _placements(after),
         "evictions": evictions,
         "rejected": rejected,
@@ -128,15 +133,24 @@ def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
     }
 
 
-def _answer(state: ClusterState, loaded: Loaded, now: datetime, before: Answer | None = None) -> Answer:
-    """Return the answer for all jobs; those that start later than ``before`` with the jobs that they wait for, and an estimate."""
-    engine = whatif_engine.engine(loaded, state.config, now, state.registry)
-    result = answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
-    starts = {job.target.group: job.start for job in before.jobs} if before is not None else {}
-    later = {job.target.group for job in result.jobs if job.start is Start.AFTER != starts.get(job.target.group)}
-    if before is None or not later:
+def _engine(state: ClusterState, loaded: Loaded, now: datetime) -> Engine:
+    return whatif_engine.engine(loaded, state.config, now, state.registry)
+
+
+def _starts(engine: Engine) -> Answer:
+    """Return when each job starts."""
+    return answer(engine, whatif_engine.limits(engine, SECONDS, remedies=False))
+
+
+def _detailed(engine: Engine, result: Answer, before: Answer) -> Answer:
+    """Return the answer in which jobs that start later than before have the jobs that they wait for, and an estimate."""
+    starts = {job.target.group: job.start for job in before.jobs}
+    later = frozenset(
+        job.target.group for job in result.jobs if job.start is Start.AFTER is not starts.get(job.target.group)
+    )
+    if not later:
         return result
-    details = answer(engine, whatif_engine.limits(engine, SECONDS, jobs=frozenset(later), estimates=True))
+    details = answer(engine, whatif_engine.limits(engine, SECONDS, jobs=later, estimates=True))
     jobs = {job.target.group: job for job in details.jobs if job.target.group in later}
     return replace(result, jobs=tuple(jobs.get(job.target.group, job) for job in result.jobs))
 
@@ -183,30 +197,39 @@ def _workloads(question: WhatIfQuestion) -> dict[tuple[str, str], Json]:
     return {(str(body["kind"]), key_of(body)): body for body in whole if body is not None}
 
 
-def _differences(before: Answer, after: Answer, now: datetime) -> list[Json]:
-    """Return the jobs whose start changes, or that are new, with both answers; unchanged ones are counted last."""
+def _differences(cluster: Cluster, before: Answer, after: Answer, now: datetime) -> list[Json]:
+    """Return all jobs with both answers: first the new ones, and those whose start changes.
+
+    The estimate without the changes is the scheduler's, in the status of the pod group.
+    """
     earlier_answers = {job.target.group: job for job in before.jobs}
     result: list[Json] = []
     for job in after.jobs:
-        old = earlier_answers.get(job.target.group)
-        entry: Json = {
-            "job": f"{job.target.namespace}/{job.target.name}",
-            "queue": job.queue,
-            "before": _start(old) if old is not None else "new",
-            "after": _start(job),
-            "nodes": list(job.nodes),
-            "evictions": list(job.evictions),
-            "message": job.message,
-            "estimate": estimated_start(job.estimate, now) if job.estimate is not None else "",
-        }
-        entry["changed"] = old is None or old.start is not job.start
-        result.append(entry)
+        old, group = earlier_answers.get(job.target.group), cluster.group(job.target.group)
+        estimate = group.status.estimated_start if group is not None else None
+        result.append(
+            {
+                "job": f"{job.target.namespace}/{job.target.name}",
+                "queue": job.queue,
+                "before": _start(old, estimate, now) if old is not None else "new",
+                "after": _start(job, job.estimate, now),
+                "nodes": list(job.nodes),
+                "evictions": list(job.evictions),
+                "message": job.message,
+                "changed": old is None or old.start is not job.start,
+            }
+        )
     return sorted(result, key=lambda entry: (not entry["changed"], entry["job"]))
 
 
-def _start(job: JobAnswer) -> str:
-    """Return when a job starts, with the jobs that it waits for."""
-    return f"{job.start.value} {', '.join(job.after) or 'other jobs'}" if job.start is Start.AFTER else job.start.value
+def _start(job: JobAnswer, estimate: EstimatedStart | StartEstimate | None, now: datetime) -> str:
+    """Return when a job starts, with the jobs that it waits for, and in about what time."""
+    if job.start is not Start.AFTER:
+        return job.start.value
+    text = f"{job.start.value} {', '.join(job.after) or 'other jobs'}"
+    if estimate is None:
+        return text
+    return f"{text}, {estimated_start(estimate, now)}" if estimate.time else f"{text}; {estimate.message}"
 
 
 def _placements(result: Answer) -> dict[str, list[Json]]:

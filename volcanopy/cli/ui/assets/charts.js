@@ -100,7 +100,7 @@ function options(element, read, height) {
     series: [{}, ...series.map(({ fill }) => ({ fill, points, paths, alpha: 0.8, width: 0 })), ...lines.flatMap(edges)],
     bands: series.slice(1).map((_, place) => ({ series: [place + 2, place + 1] })),
     cursor: { y: false, points, drag: { x: true, y: false } },
-    scales: { x: { time: element.view.time === clock, ...(element.view.end ? { range: whole(element) } : {}) }, y: { range: (_, __, most) => [0, element.view.top || most || 1] } },
+    scales: { x: { time: element.view.time === clock, ...(element.view.end ? { range: whole(element) } : {}) }, y: { range: (_, __, most) => [0, element.view.top || above(most || 1, element.view)] } },
     axes: [
       { ...paint, grid: { show: false }, size: 24, space: 130, ...(element.view.time === clock ? {} : { incrs: ELAPSED }), values: (plot, moments) => moments.map((moment) => tick(plot, moment, element.view.time)) },
       { ...paint, grid: { stroke: () => style("--line"), width: 1 }, splits: (plot) => [0, plot.scales.y.max / 2, plot.scales.y.max],
@@ -108,6 +108,14 @@ function options(element, read, height) {
     ],
     hooks: { setCursor: [read], draw: [(plot) => marks(plot, element.view.marks ?? [])] },
   };
+}
+
+// The end of an axis: 1, 2, 4, 6 or 8 times a power of ten that is not below a value, so that its half is a round number too.
+// With `binary` that is of Ki, Mi and so on; `least` is the least end.
+function above(value, { binary = false, least = 0 }) {
+  const prefix = binary ? 1024 ** Math.floor(Math.log2(value) / 10) : 1;
+  const power = prefix * 10 ** Math.floor(Math.log10(value / prefix));
+  return Math.max(least, [1, 2, 4, 6, 8, 10].map((step) => step * power).find((each) => each >= value * (1 - 1e-9)));
 }
 
 // The text of a moment on the time axis; none so near to the right edge that it would be cut.

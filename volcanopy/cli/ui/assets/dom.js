@@ -99,13 +99,16 @@ export function counted(number, noun) {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+// Whether amounts of a resource are bytes.
+export const isBinary = (resource) => /memory|storage|hugepages/.test(resource);
+
 const BINARY = ["Ki", "Mi", "Gi", "Ti", "Pi"];
 
 // Amounts are in base units: thousandths of a cpu, bytes, or counts.
 export function amount(resource, units) {
   if (units === null || units === undefined) return "-";
   if (resource === "cpu") return trimmed(units / 1000);
-  if (/memory|storage|hugepages/.test(resource)) {
+  if (isBinary(resource)) {
     let value = units, suffix = "";
     for (const next of BINARY) {
       if (value < 1024) break;

@@ -101,7 +101,7 @@ export function job(namespace, name) {
       };
     });
     return [gantt(rows, { begin, end, time: (moment, span) => clock(moment / 1000, span / 1000) }),
-      legend([["waits for a node", "var(--borrowed)"], ["starts", "var(--share)"], ["runs or has succeeded", "var(--own)"], ["failed", "var(--error)"]])];
+      legend([["waits for a node", "var(--waits)"], ["starts", "var(--share)"], ["runs or has succeeded", "var(--own)"], ["failed", "var(--error)"]])];
   }
 
   async function showLog(pod) {

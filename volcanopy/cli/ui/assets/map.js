@@ -113,8 +113,10 @@ export function clusterMap(data, resource, { planned = {}, evicted = {}, by = "j
 
   // The end of the node's name above its use in percent, on the colour of a card.
   function drawName(context, { node: [name, , , , uses], x, y, size }, total, look) {
-    const used = uses.reduce((sum, [, reserved, amounts]) => sum + (reserved ? 0 : amounts[place]), 0);
-    const texts = [ending(name, size - 10, (text) => context.measureText(text).width), total ? percent(used, total) : "none"];
+    const sum = (chosen) => uses.filter(chosen).reduce((units, [, , amounts]) => units + amounts[place], 0);
+    const used = sum(([, reserved]) => !reserved);
+    const later = planned[name] ? ` → ${percent(Math.min(total, sum(() => true)), total)}` : "";
+    const texts = [ending(name, size - 10, (text) => context.measureText(text).width), total ? percent(used, total) + later : "none"];
     texts.forEach((text, line) => {
       context.fillStyle = look.card;
       context.fillRect(x + 3, y + 3 + 16 * line, context.measureText(text).width + 5, 15);

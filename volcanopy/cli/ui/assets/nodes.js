@@ -36,7 +36,7 @@ export function nodes() {
   // The largest jobs or queues with their colours, and how many others there are.
   function owned(data) {
     const all = owners(data, resource, colours.value);
-    const entries = all.slice(0, LEGEND).map(([name, units]) => [`${name} ${amount(resource, units)}`, colourOf(name)]);
+    const entries = all.slice(0, LEGEND).map(([name, units]) => [`${name}: ${amount(resource, units)} ${resource}`, colourOf(name)]);
     return [legend(entries), all.length > LEGEND ? h("p", { class: "dim" }, `and ${all.length - LEGEND} more, named when you point at a node`) : null];
   }
 

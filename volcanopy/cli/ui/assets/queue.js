@@ -24,7 +24,7 @@ export function queue(name) {
             data.limits.map((each) => [each.resource, each.allocated || "0", ...[each.fairShare, each.waiting, each.capability, each.guarantee].map((text) => text || "-")]))),
         card("Users", table([{ title: "USER", kind: "name" }, ...["WAITING JOBS", "RUNNING JOBS", "RUNNING PODS"].map((title) => ({ title, kind: "number" }))], data.users, { empty: "no job waits or runs" }))),
       card(`${data.resource} over time`, data.history.times.length > 1 && data.history.queues[name]
-        ? [queueChart(data.history, name, { marks }), chartLegend(marks)] : h("p", { class: "empty" }, "recording: the chart appears after a few seconds")),
+        ? [queueChart(data.history, name, { marks }), chartLegend([data.history.queues[name]], marks)] : h("p", { class: "empty" }, "recording: the chart appears after a few seconds")),
       card("Jobs", data.jobs.total ? jobTable(data.jobs, ["NAMESPACE", "NAME", "PHASE", "PROGRESS", "AGE", "RUN TIME", "USER", "POSITION", "ESTIMATED START", "REASON"])
         : h("p", { class: "empty" }, "no jobs"),
         data.jobs.pages > 1 ? h("p", {}, h("a", { href: `#/jobs?queue=${encodeURIComponent(name)}` }, `all ${data.jobs.total} jobs`)) : null));

@@ -1,6 +1,6 @@
 import { get, theSession } from "./api.js";
 import { clock, legend, style, timeline } from "./charts.js";
-import { amount, card, fill, h, nothing, table } from "./dom.js";
+import { amount, card, fill, h, isBinary, nothing, table } from "./dom.js";
 import { QUEUE_LEGEND, queueBar, queueLink, scaleOf } from "./overview.js";
 
 export function queues() {
@@ -55,7 +55,7 @@ function history(data, leaves, decisions) {
   const marks = evictionsOf(decisions);
   if (times.length < 2) return h("p", { class: "empty" }, "recording: the chart appears after a few seconds");
   if (!named.length) return h("p", { class: "empty" }, `no ${resource} was allocated in this time`);
-  return [h("div", { class: "small" }, named.map((name) => h("div", {}, h("h3", {}, queuePageLink(name), h("span", { class: "dim" }, ` ${latest(data, name)}`)), queueChart(data, name, { height: 130, marks })))), chartLegend(marks)];
+  return [h("div", { class: "small" }, named.map((name) => h("div", {}, h("h3", {}, queuePageLink(name), h("span", { class: "dim" }, ` ${latest(data, name)}`)), queueChart(data, name, { height: 130, marks })))), chartLegend(named.map((name) => data.queues[name]), marks)];
 }
 
 // The amounts at the end of the chart.
@@ -65,6 +65,8 @@ function latest({ resource, queues }, name) {
   if (waiting.at(-1)) parts.push(`${amount(resource, waiting.at(-1))} waiting`);
   return parts.join(", ");
 }
+
+const isLimited = ({ capability }) => capability.some((each) => each !== null);
 
 const inUse = (series) => series && [...series.allocated, ...(series.waiting ?? [])].some((units) => units);
 
@@ -78,9 +80,9 @@ export function queueChart(data, name, { height = 240, marks = [] } = {}) {
   const { allocated, fairShare, capability, waiting = [] } = data.queues[name];
   const points = (values) => values.map((each, place) => [times[place], each]);
   const lines = [{ name: "fair share", points: points(fairShare), stroke: style("--share"), dash: [6, 4] }];
-  if (capability.some((each) => each !== null)) lines.push({ name: "capability", points: points(capability), stroke: style("--text"), dash: [2, 4] });
-  const areas = { times, series: [{ name: "allocated", values: allocated, fill: style("--own") }, ...(waiting.length ? [{ name: "waiting", values: waiting, fill: style("--borrowed") }] : [])] };
-  return timeline({ areas, lines, marks, value: (units) => amount(resource, Math.round(units)), time: clock }, `${resource} of queue ${name} over time`, height);
+  if (isLimited(data.queues[name])) lines.push({ name: "capability", points: points(capability), stroke: style("--text"), dash: [2, 4] });
+  const areas = { times, series: [{ name: "allocated", values: allocated, fill: style("--own") }, ...(waiting.length ? [{ name: "waiting", values: waiting, fill: style("--waits") }] : [])] };
+  return timeline({ areas, lines, marks, binary: isBinary(resource), least: 2, value: (units) => amount(resource, Math.round(units)), time: clock }, `${resource} of queue ${name} over time`, height);
 }
 
-export const chartLegend = (marks) => legend([["allocated", "var(--own)"], ["waiting, on top of what is allocated", "var(--borrowed)"], ["fair share", "var(--share)", true], ["capability", "var(--text)", true], ...(marks.length ? [["eviction", "var(--error)"]] : [])]);
+export const chartLegend = (charts, marks) => legend([["allocated", "var(--own)"], ["waiting, on top of what is allocated", "var(--waits)"], ["fair share", "var(--share)", true], ...(charts.some(isLimited) ? [["capability", "var(--text)", true]] : []), ...(marks.length ? [["eviction", "var(--error)"]] : [])]);

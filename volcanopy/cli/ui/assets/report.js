@@ -15,18 +15,11 @@ function number(value) {
   return value.toLocaleString("en", { maximumFractionDigits: Math.abs(value) >= 100 ? 0 : 2 });
 }
 
-// The least of 1, 2, 2.5, 5 and 10 times a power of ten that is not below a value.
-function above(value) {
-  const power = 10 ** Math.floor(Math.log10(value || 1));
-  return [1, 2, 2.5, 5, 10].map((step) => step * power).find((each) => each >= value * (1 - 1e-9));
-}
-
 const KINDS = {
   timeline({ title, lines = [], areas = { times: [], series: [] }, marks, unit, top, end }) {
-    const most = Math.max(0, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
     const drawn = lines.map((line) => ({ ...line, stroke: distinct(line.colour), dash: line.dashed ? [6, 4] : [] }));
     const filled = { times: areas.times, series: areas.series.map((each) => ({ ...each, fill: distinct(each.colour) })) };
-    const view = { lines: drawn, areas: filled, marks, end, top: top || above(most), value: (value) => `${number(value)}${unit}`, time: elapsed };
+    const view = { lines: drawn, areas: filled, marks, end, top, value: (value) => `${number(value)}${unit}`, time: elapsed };
     const named = areas.series.length ? filled.series.map(({ name, fill }) => [name, fill]) : drawn.map(({ name, stroke, dashed }) => [name, stroke, dashed]);
     return [timeline(view, title), legend(marks?.length ? [...named, ["eviction", "var(--error)"]] : named)];
   },

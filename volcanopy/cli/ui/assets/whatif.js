@@ -36,9 +36,9 @@ export function whatif() {
     h("div", { class: "grid halves" },
       card("Nodes", h("div", { class: "tools" }, h("label", {}, "Add nodes like", like), h("label", {}, "Count", count), h("label", {}, "Remove", remove))),
       card("Queue", h("div", { class: "tools" }, h("label", {}, "Queue", queue), h("label", {}, "Weight", weight), h("label", {}, "Capability", capability))),
-      card("New job", h("div", { class: "tools" }, h("label", {}, "Pods that start together", pods), h("label", {}, "CPUs of each", cpu), h("label", {}, "Memory of each", memory), h("label", {}, "GPUs of each", gpus), h("label", {}, "In queue", target))),
-      h("details", { class: "card" }, h("summary", {}, "Manifests"), manifest,
-        h("div", { class: "tools" }, h("button", { class: "action", onclick: () => { manifest.value = EXAMPLE; } }, "Example")))),
+      h("div", { class: "wide" }, card("New job", h("div", { class: "tools" }, h("label", {}, "Pods that start together", pods), h("label", {}, "CPUs of each", cpu), h("label", {}, "Memory of each", memory), h("label", {}, "GPUs of each", gpus), h("label", {}, "In queue", target)),
+        h("details", {}, h("summary", {}, "Manifests"), manifest,
+          h("div", { class: "tools" }, h("button", { class: "action", onclick: () => { manifest.value = EXAMPLE; } }, "Example")))))),
     h("div", { class: "tools ask" }, ask),
     answer);
   let loaded = false;
@@ -149,5 +149,5 @@ function shown(result, nodes) {
 
 function details(job) {
   if (job.after === "starts now") return [`on ${job.nodes.join(", ")}`, job.evictions.length ? `, evicts ${job.evictions.join(", ")}` : ""];
-  return [job.message, job.estimate ? `: ${job.estimate}` : null];
+  return job.message;
 }
