@@ -63,7 +63,7 @@ helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is ins
 
 packages: $(VENV)/.dev  ## Install what the tests of process nodes and of the web page use, on Debian or Ubuntu; without it they are skipped.
 	$(SUDO) apt-get update --quiet
-	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server chromium podman crun busybox-static fish zsh
+	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server chromium fish zsh
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 
 # Not in each worker of pytest: all tests are collected once, for the compiled modules that this leaves behind.

@@ -12,8 +12,8 @@ from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local import log_queries
 from volcanopy.local.log_queries import NoLogError
-from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.kubelet import NotRunningError, ProcessKubelet
+from volcanopy.local.process.launching import StartError
 from volcanopy.local.simulated import container_logs
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.local.simulated.pod_stages import Stages

@@ -18,7 +18,7 @@ from volcanopy.local.process.container_spec import ContainerSpec
 from volcanopy.local.process.file_view import ContainerView, FileView
 from volcanopy.local.process.isolation import Command, PlainProcesses, Process
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime, Runtime
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS
 from volcanopy.local.process.steps import choose
 from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
@@ -40,7 +40,7 @@ class ProcessCluster:
         self.client = cluster.client
 
     @property
-    def runtime(self) -> Runtime:
+    def runtime(self) -> MachineRuntime:
         """What runs the containers."""
         kubelet = self.cluster.process_kubelet
         assert kubelet is not None

@@ -11,9 +11,8 @@ import pytest
 
 from tests.local.process.conftest import ProcessCluster, plain_command
 from volcanopy.local.process.cgroups import CgroupLimits, Cgroups, writable
-from volcanopy.local.process.container_run import End
 from volcanopy.local.process.limits import EnforcedLimits, described, limits_of
-from volcanopy.local.process.program_run import ProgramRun
+from volcanopy.local.process.program_run import End, ProgramRun
 from volcanopy.local.process.runtime import MachineRuntime
 
 HOG = "parts = []\nwhile True: parts.append(bytearray(1 << 20))"

@@ -35,17 +35,6 @@ def test_what_goes_wrong_with_a_container_is_a_warning() -> None:
     assert texts({}, status(missing)) == ['Warning Failed: Error: configmap "c" not found']
 
 
-def test_an_image_that_cannot_be_pulled_has_the_events_of_its_back_off() -> None:
-    def waits(reason: str) -> Json:
-        return {"containerStatuses": [{"name": "main", "image": "lab/x:1", "state": {"waiting": {"reason": reason}}}]}
-
-    assert texts({}, waits("ErrImagePull")) == ["Warning Failed: Error: ErrImagePull"]
-    assert texts(waits("ErrImagePull"), waits("ImagePullBackOff")) == [
-        'Normal BackOff: Back-off pulling image "lab/x:1"',
-        "Warning Failed: Error: ImagePullBackOff",
-    ]
-
-
 def test_an_event_names_its_container() -> None:
     state = {"name": "setup", "state": RUNNING}
     (event,) = events_of(POD, {}, {"initContainerStatuses": [state]})

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-Isolation = StrEnum("Isolation", "auto engine machine bubblewrap namespaces plain")
-"""What runs the containers of process nodes."""
+Isolation = StrEnum("Isolation", "machine bubblewrap namespaces plain")
+"""What isolates the containers of process nodes."""
 SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
 
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """The nodes of a cluster on this machine, what runs their containers, and the scheduler configuration."""
+    """The nodes of a cluster on this machine, what isolates their containers, and the scheduler configuration."""
 
     nodes: Annotated[
         int | None,
@@ -46,9 +46,8 @@ class NodeOptions:
     isolation: Annotated[
         Isolation,
         typer.Option(
-            help="What runs containers: engine (podman or Docker, with their images); bubblewrap, namespaces (of the kernel) or plain "
-            "(processes without isolation), which run programs of this machine; machine (the first of these three that works); "
-            "auto (an engine if one works, else machine).",
+            help="What isolates the programs of pods: bubblewrap, namespaces (of the kernel), plain (processes without isolation), or "
+            "machine (the first of these three that works).",
         ),
     ] = Isolation.machine
     rootfs: Annotated[

@@ -4,28 +4,25 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volcanopy.api.quantity import counted
 from volcanopy.cli.local_cluster.options import Isolation, NodeOptions
 from volcanopy.client.errors import CommandError
-from volcanopy.local.engine.runtime import EngineRuntime
-from volcanopy.local.engine.start import NoEngineError, engine
 from volcanopy.local.process.cgroups import writable
 from volcanopy.local.process.container_spec import DEFAULT_PATH
 from volcanopy.local.process.file_view import FileView, closed_folders
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.kubelet import ProcessKubelet, ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime, Runtime
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.steps import BUBBLEWRAP, PLAIN, STEPS, choose
 from volcanopy.local.process.users import User, Users, current_user, user_of_programs
 
 _NAMED = 5
 """Pods that a line names."""
 _ROOT = Path("/")
-_CREDENTIALS = Path.home() / ".docker" / "config.json"
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,12 @@ def size_of(options: NodeOptions) -> Size:
     Raises CommandError for options that exclude each other.
     """
     isolation, rootfs, run_as_root = options.isolation, options.rootfs, options.run_as_root
-    if rootfs is not None and isolation in {Isolation.engine, Isolation.plain}:
+    if rootfs is not None and isolation is Isolation.plain:
         raise CommandError(f"--rootfs: not with --isolation {isolation}: use bubblewrap, namespaces or machine", 2)
     if run_as_root and os.geteuid() != 0:
         raise CommandError("--run-as-root: only for root: without it, programs run as you", 2)
     default = int(options.simulate is None and options.cluster is None)
     process = default if options.nodes is None else options.nodes
-    if rootfs is not None and isolation is Isolation.auto:
-        isolation = Isolation.machine
     return Size(options.simulate or 0, process, isolation, (rootfs or _ROOT).absolute(), run_as_root)
 
 
@@ -73,15 +68,11 @@ async def process_settings(
     folder, claims = (temporary, temporary / "claims") if persist is None else _folders(persist)
     guardian = Guardian(temporary, cgroups.folders)
     try:
-        async with AsyncExitStack() as stack:
-            own = [path for path in (temporary, folder, claims, persist, *hidden) if path is not None]
-            machine = replace(
-                _machine(size, tuple(path.absolute() for path in own)), guardian=guardian, cgroups=cgroups
-            )
-            if not machine.has_mounts:
-                _open_folders({folder, temporary}, machine.users)
-            runtime = await _runtime(size.isolation, machine, guardian, stack)
-            yield ProcessSettings(folder, claims, runtime, temporary=temporary / "tmp")
+        own = [path for path in (temporary, folder, claims, persist, *hidden) if path is not None]
+        machine = replace(_machine(size, tuple(path.absolute() for path in own)), guardian=guardian, cgroups=cgroups)
+        if not machine.has_mounts:
+            _open_folders({folder, temporary}, machine.users)
+        yield ProcessSettings(folder, claims, machine, temporary=temporary / "tmp")
     finally:
         await cgroups.remove()
         guardian.close()
@@ -170,21 +161,6 @@ def _search_path(size: Size, is_readable: Callable[[Path], bool]) -> list[str]:
         for folder in dict.fromkeys(folders)
         if folder in DEFAULT_PATH.split(":") or (folder.startswith("/") and is_readable(Path(folder)))
     ]
-
-
-async def _runtime(isolation: Isolation, machine: MachineRuntime, guardian: Guardian, stack: AsyncExitStack) -> Runtime:
-    """The container engine if it is requested, or for `auto` if there is one that works; else programs of this machine."""
-    if isolation not in {Isolation.engine, Isolation.auto}:
-        return machine
-    try:
-        started = await stack.enter_async_context(engine(guardian))
-    except NoEngineError as reason:
-        if isolation is Isolation.engine:
-            raise CommandError(f"--isolation engine: {reason}") from None
-        if reason.is_installed:
-            print(f"Images are not used: {reason}", flush=True)
-        return machine
-    return EngineRuntime(started, machine, _CREDENTIALS)
 
 
 def facts_of(kubelet: ProcessKubelet | None) -> list[str]:

@@ -10,7 +10,6 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 PERIOD = 100_000
 """Microseconds of the period in which a limit of cpu counts, as a kubelet sets it."""
@@ -86,30 +85,6 @@ class Cgroups:
                 for path in [path for path in folder.iterdir() if path.is_dir()]:
                     await _remove(path)
             await _remove(folder)
-
-
-def oom_events_of(pid: int) -> IO[str] | None:
-    """The open file in which the kernel counts the processes of a process's group that it has killed; None if there is none.
-
-    It can be read until the group is deleted.
-    """
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            place = (ROOT / controllers if controllers else ROOT) / path.lstrip("/")
-            if "memory" in controllers.split(","):
-                return (place / "memory.oom_control").open()
-            if not controllers and (place / "memory.events").exists():
-                return (place / "memory.events").open()
-    return None
-
-
-def oom_kills(events: IO[str]) -> int:
-    """How many processes have been killed, by such a file; 0 when the group is deleted."""
-    with contextlib.suppress(OSError):
-        events.seek(0)
-        return _number(events.read(), "oom_kill")
-    return 0
 
 
 def _limit_memory(folder: Path, limit: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from volcanopy.local.log_queries import selected, shown
-from volcanopy.local.process.container_run import ContainerRun
+from volcanopy.local.process.program_run import ProgramRun
 
 
 def read(path: Path, query: Mapping[str, str], now: float, size: int | None = None) -> bytes:
@@ -23,7 +23,7 @@ def _lines_from(path: Path, position: int) -> list[bytes]:
         return file.readlines()
 
 
-async def follow(path: Path, query: Mapping[str, str], run: ContainerRun | None) -> AsyncIterator[bytes]:
+async def follow(path: Path, query: Mapping[str, str], run: ProgramRun | None) -> AsyncIterator[bytes]:
     """The log and what is added to it, until the run (None: it has ended) closes its output."""
     position = _size(path)
     yield read(path, query, time.time(), size=position)

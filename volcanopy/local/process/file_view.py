@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from volcanopy.local.process.beneath import PathError, open_source, opened, real_path
@@ -49,12 +49,6 @@ class ContainerView:
     hostname: str
     names: Callable[[str], str] = str
     """Replaces names of pods and Services in a text by their addresses, for programs without a hosts file of their own."""
-
-    def with_paths(self) -> ContainerView:
-        """The placement with the paths that its mounts have at this moment. Raises PathError, OSError."""
-        return replace(
-            self, mounts={path: MountSource(source.path(), source.read_only) for path, source in self.mounts.items()}
-        )
 
     @property
     def shared_memory(self) -> Path:

@@ -1,26 +1,21 @@
 """Cleans up after a cluster that is killed: ends the programs that it had started, and deletes its files and control groups.
 
 The guardian is a program of its own, which reads from a pipe that only the cluster has. The pipe ends with the cluster, however
-that ends: then the guardian deletes the cluster's containers in a container engine, kills every process group that has been
-reported to it, and deletes the folder.
+that ends: then the guardian kills every process group that has been reported to it, and deletes the folder.
 """
 
 import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-_ENGINE_ANSWER = 60.0
-"""Seconds in which a container engine must answer."""
 _END = 2.0
 """Seconds that programs have to end what is below them."""
-_ROUNDS = 3
 
 
 class Guardian:
@@ -44,10 +39,6 @@ class Guardian:
         """Delete this folder at the end."""
         self._write(f"/{folder}\n")
 
-    def started_engine(self, socket: Path, label: str) -> None:
-        """Delete the containers with this label (`key=value`) at the end, from the engine whose API is on the socket."""
-        self._write(f"@{label} {socket}\n")
-
     def close(self) -> None:
         """End the guardian; it has done its work when this returns."""
         assert self._program.stdin is not None
@@ -65,20 +56,14 @@ def _watch() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
-    engines: list[tuple[str, str]] = []
     folder, *parents = sys.argv[1:]
     folders = [folder]
     for line in sys.stdin:
         kind, text = line[0], line[1:].rstrip("\n")
-        if kind == "@":
-            label, _, path = text.partition(" ")
-            engines.append((path, label))
-        elif kind == "/":
+        if kind == "/":
             folders.append(text)
         else:
             (groups.add if kind == "+" else groups.discard)(int(text))
-    for path, label in engines:
-        _remove_containers(path, label)
     # The programs that run containers end what is below them when they are terminated.
     for number in (signal.SIGTERM, signal.SIGKILL):
         for group in groups:
@@ -99,34 +84,6 @@ def _wait_for(groups: Iterable[int]) -> None:
             while time.monotonic() < deadline:
                 os.killpg(group, 0)
                 time.sleep(0.01)
-
-
-def _remove_containers(path: str, label: str) -> None:
-    """Delete the containers with a label from an engine; several times, as one may just be created."""
-    # Most clusters have no engine: their guardians do not load what this needs.
-    import http.client  # noqa: PLC0415
-    import json  # noqa: PLC0415
-    from urllib.parse import urlencode  # noqa: PLC0415
-
-    def response(method: str, target: str) -> bytes:
-        connection = http.client.HTTPConnection("engine")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(_ENGINE_ANSWER)
-        try:
-            connection.sock.connect(path)
-            connection.request(method, f"/v1.40/containers/{target}")
-            return connection.getresponse().read()
-        finally:
-            connection.close()
-
-    labelled = urlencode({"all": "true", "filters": json.dumps({"label": [label]})})
-    with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-        for _ in range(_ROUNDS):
-            containers = json.loads(response("GET", f"json?{labelled}"))
-            if not containers:
-                return
-            for container in containers:
-                response("DELETE", f"{container['Id']}?force=true&v=true")
 
 
 def _remove_groups(parent: str) -> None:

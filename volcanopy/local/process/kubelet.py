@@ -26,14 +26,14 @@ from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import api_service, container_logs, exec_commands, hosts, pod_status
 from volcanopy.local.process.accounts import AccountTokens, ApiAddress, audiences_of
 from volcanopy.local.process.api_service import ApiService
-from volcanopy.local.process.container_run import ContainerRun
 from volcanopy.local.process.container_spec import Sources, containers_of, referenced
 from volcanopy.local.process.gpus import Gpus
 from volcanopy.local.process.machine import description, is_process_node
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.plain_names import not_resolved, plain_names_of
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
-from volcanopy.local.process.runtime import Runtime
+from volcanopy.local.process.program_run import ProgramRun
+from volcanopy.local.process.runtime import MachineRuntime
 from volcanopy.local.process.status_writer import PODS, StatusWriter
 from volcanopy.local.simulated.heartbeats import Heartbeats
 
@@ -54,7 +54,7 @@ class NotRunningError(Exception):
     """The container or pod does not run."""
 
 
-async def _feed(run: ContainerRun, stdin: Pipe, once: bool) -> None:
+async def _feed(run: ProgramRun, stdin: Pipe, once: bool) -> None:
     """Send a client's input to a container; its end closes the container's input if `once`."""
     with contextlib.suppress(OSError):
         while data := await stdin.read():
@@ -69,7 +69,7 @@ class ProcessSettings:
 
     folder: Path
     claims: Path
-    runtime: Runtime
+    runtime: MachineRuntime
     back_off: float = FIRST_BACK_OFF
     temporary: Path | None = None
     """Where containers have their private /tmp; below `folder` if None."""
@@ -366,7 +366,7 @@ class ProcessKubelet:
             what = f'container "{container}" of pod "{name}"' if container else f'pod "{name}"'
             raise NotRunningError(f"{what} is not running")
 
-    def _running(self, pod: Mapping[str, Any], container: str) -> tuple[PodRunner, ContainerRun]:
+    def _running(self, pod: Mapping[str, Any], container: str) -> tuple[PodRunner, ProgramRun]:
         self.check(pod, container)
         runner = self._runners[pod["metadata"]["uid"]]
         run = runner.running(container)

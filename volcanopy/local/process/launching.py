@@ -6,12 +6,19 @@ import subprocess
 from typing import Any
 
 from volcanopy.local.process import spawning
-from volcanopy.local.process.container_run import StartError
 from volcanopy.local.process.isolation import INFO, INPUT, Command
 from volcanopy.local.process.terminal import Terminal
 
 TRIAL = 20.0
 """Seconds in which a trial must end, also on a busy machine."""
+
+
+class StartError(Exception):
+    """The program of a container does not exist or cannot be executed; `code` is the exit code that a kubelet shows."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 async def launch(

@@ -6,8 +6,6 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.writes.event_writer import EventType
 from volcanopy.local.process.pod_status import all_of, place_of
 
-_IMAGE_REASONS = ("ErrImagePull", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName")
-
 
 class PodEvent(NamedTuple):
     """An Event of a pod; `place` is the container that it is about, as a field path."""
@@ -51,9 +49,4 @@ def _of_container(pod: Json, container: Json) -> list[PodEvent]:
         return [PodEvent("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {full}")]
     if reason == "CreateContainerConfigError":
         return [PodEvent("Warning", "Failed", f"Error: {waiting.get('message', '')}")]
-    if reason in _IMAGE_REASONS:
-        failed = PodEvent("Warning", "Failed", f"Error: {reason}")
-        if reason == "ImagePullBackOff":
-            return [PodEvent("Normal", "BackOff", f'Back-off pulling image "{container["image"]}"'), failed]
-        return [failed]
     return []

@@ -25,7 +25,6 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.process import pod_status, probes, storage_limits
 from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
-from volcanopy.local.process.container_run import ContainerRun, End, StartError
 from volcanopy.local.process.container_spec import (
     ContainerConfigError,
     ContainerSpec,
@@ -36,10 +35,12 @@ from volcanopy.local.process.container_spec import (
 from volcanopy.local.process.file_view import ContainerView, MountSource
 from volcanopy.local.process.folders import temporary_folders
 from volcanopy.local.process.gpus import VARIABLE
+from volcanopy.local.process.launching import StartError
 from volcanopy.local.process.measurements import Usage
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import ContainerRecord
-from volcanopy.local.process.runtime import ContainerRequest, ImageError, Runtime
+from volcanopy.local.process.program_run import End, ProgramRun
+from volcanopy.local.process.runtime import ContainerRequest, MachineRuntime
 from volcanopy.local.process.termination import Termination
 from volcanopy.local.process.volumes import Volumes
 from volcanopy.local.simulated.pod_status import stamp
@@ -67,7 +68,7 @@ class Surroundings:
     claims: Path
     hosts: Path
     addresses: dict[str, str]
-    runtime: Runtime
+    runtime: MachineRuntime
     sources: Callable[[Json], Awaitable[Sources]]
     record: Callable[[PodEvent], None]
     """Writes an Event of the pod."""
@@ -98,7 +99,7 @@ class PodRunner:
         self._volumes = Volumes(pod, surroundings.folder, surroundings.claims, surroundings.names)
         self._temporary: dict[str, Path] = {}
         """The private folder for /tmp of each container."""
-        self._runs: dict[str, ContainerRun] = {}
+        self._runs: dict[str, ProgramRun] = {}
         self._stopping = asyncio.Event()
         self._termination = Termination()
         self._reason = self._message = ""
@@ -167,7 +168,7 @@ class PodRunner:
         with contextlib.suppress(ContainerConfigError):
             self._volumes.refresh(await self._around.sources(pod))
 
-    def running(self, container: str) -> ContainerRun | None:
+    def running(self, container: str) -> ProgramRun | None:
         """The current run of a container."""
         return self._runs.get(container)
 
@@ -267,7 +268,7 @@ class PodRunner:
 
     async def _run_once(self, state: ContainerRecord, started: asyncio.Event | None) -> End | None:
         """Run a container once; None if it could not be started."""
-        await self._pull(state)
+        self._around.runtime.report_image(self.pod, state.container, self._around.record)
         try:
             run = await self._around.runtime.start(await self._resolve(state))
         except StartError as error:
@@ -276,7 +277,7 @@ class PodRunner:
             state.end(self.uid, End(error.code, now, now), "StartError", f"failed to start container: {error}")
             return None
         self._runs[state.name] = run
-        state.run(self.uid, run.began, run.identifier, run.image_id)
+        state.run(self.uid, run.began)
         watches = self._watch_probes(state, run, started)
         try:
             await self._hook(state, "postStart", self._grace())
@@ -309,25 +310,6 @@ class PodRunner:
             name, log_path = f"{self.uid}-{state.name}-{state.restarts}", self.log_path(state.name, state.restarts)
             return ContainerRequest(self.pod, state.container, spec, placement, log_path, name)
 
-    async def _pull(self, state: ContainerRecord) -> None:
-        """Make the image of a container available; waits with a growing delay while that fails."""
-        back_off = self._around.back_off
-        while True:
-            try:
-                sources = await self._around.sources(self.pod)
-                await self._around.runtime.pull(self.pod, state.container, sources, self._around.record)
-            except ImageError as error:
-                state.wait(error.reason, str(error))
-                await self._show()
-                if error.reason == "ErrImagePull":
-                    image = state.container["image"]
-                    state.wait("ImagePullBackOff", f'Back-off pulling image "{image}": {error.reason}: {error}')
-                    await self._show()
-                await asyncio.sleep(back_off)
-                back_off = min(back_off * 2, LONGEST_BACK_OFF)
-            else:
-                return
-
     def _placement(self, spec: ContainerSpec) -> ContainerView:
         mounts = {mount.path: self._volumes.source(mount) for mount in spec.mounts}
         if self._credentials.folder is not None:
@@ -338,7 +320,7 @@ class PodRunner:
     # Probes and hooks
 
     def _watch_probes(
-        self, state: ContainerRecord, run: ContainerRun, started: asyncio.Event | None
+        self, state: ContainerRecord, run: ProgramRun, started: asyncio.Event | None
     ) -> list[asyncio.Task[None]]:
         """Watch the probes of a container; without any it has started and is ready."""
         container, address = state.container, self._around.addresses["pod"]
@@ -413,7 +395,7 @@ class PodRunner:
             self._runs.pop(name, None)
             self._state(name).end(self.uid, end)
 
-    async def _terminate(self, name: str, run: ContainerRun, grace: float) -> None:
+    async def _terminate(self, name: str, run: ProgramRun, grace: float) -> None:
         await self._hook(self._state(name), "preStop", grace)
         await run.stop(grace)
 

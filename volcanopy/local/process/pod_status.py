@@ -6,8 +6,8 @@ from typing import Any
 
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.conditions import condition
-from volcanopy.local.process.container_run import End
 from volcanopy.local.process.container_spec import is_sidecar
+from volcanopy.local.process.program_run import End
 from volcanopy.local.simulated.pod_status import stamp
 
 RUNTIME = "process"
@@ -49,12 +49,11 @@ class ContainerRecord:
         terminated = self.state.get("terminated")
         return None if terminated is None else int(terminated["exitCode"])
 
-    def run(self, uid: str, began: float, identifier: str = "", image_id: str = "") -> None:
-        """Enter the state `running`; without an `identifier` of the runtime the id of the container is made up."""
+    def run(self, uid: str, began: float) -> None:
+        """Enter the state `running`."""
         self._remember()
         self.state = {"running": {"startedAt": stamp(began)}}
-        self.container_id = identifier or container_id(uid, self.name, self.restarts)
-        self.image_id = image_id
+        self.container_id = container_id(uid, self.name, self.restarts)
 
     def end(self, uid: str, end: End, reason: str = "", message: str = "") -> None:
         """Enter the state `terminated`."""
@@ -80,7 +79,6 @@ class ContainerRecord:
         self.state = waiting(reason, message)
 
     container_id: str = ""
-    image_id: str = ""
 
     def _remember(self) -> None:
         if "terminated" in self.state:
@@ -91,7 +89,7 @@ class ContainerRecord:
         result: Json = {
             "name": self.name,
             "image": self.container.get("image", ""),
-            "imageID": self.image_id,
+            "imageID": "",
             "ready": self.ready,
             "started": self.started,
             "restartCount": self.restarts,
@@ -128,7 +126,7 @@ def restored(pod: Json, container: Json, *, init: bool) -> ContainerRecord:
     state = ContainerRecord(
         container, init, status.get("restartCount", 0), status.get("state") or {}, status.get("lastState") or {}
     )
-    state.container_id, state.image_id = status.get("containerID", ""), status.get("imageID", "")
+    state.container_id = status.get("containerID", "")
     return state
 
 

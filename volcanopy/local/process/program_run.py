@@ -1,4 +1,4 @@
-"""A container that is a program of this machine."""
+"""One run of a container, a program of this machine: its output in a log file, its signals and its exit code."""
 
 from __future__ import annotations
 
@@ -7,20 +7,39 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from embedded_apiserver.streams.command_streams import Pipe
 from volcanopy.local.process import spawning
-from volcanopy.local.process.container_run import OUTPUT_CHUNK, ContainerRun, End, StartError
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
-from volcanopy.local.process.launching import launch
+from volcanopy.local.process.launching import StartError, launch
 from volcanopy.local.process.limits import EnforcedLimits
 from volcanopy.local.process.measurements import Usage, descendants, used_by
 from volcanopy.local.process.terminal import Terminal
+from volcanopy.local.simulated.pod_status import micro_stamp
+
+OUTPUT_CHUNK = 1 << 16
+"""Bytes of output that are read at a time, and the longest line of a log."""
 
 
-class ProgramRun(ContainerRun):
-    """A running program of this machine. Made by :meth:`start`."""
+@dataclass(frozen=True)
+class End:
+    """The end of a run: exit code, times in seconds of the epoch, and whether it was killed because of its memory."""
+
+    code: int
+    began: float
+    ended: float
+    out_of_memory: bool = False
+
+
+class ProgramRun:
+    """A running program: its output in a log file and for attached clients, its input, its signals and its end.
+
+    Made by :meth:`start`.
+    """
 
     def __init__(
         self,
@@ -34,7 +53,12 @@ class ProgramRun(ContainerRun):
         self.first_pid = first_pid
         self._process, self._terminal = process, terminal
         self._guardian, self._limits = guardian, limits
-        super().__init__(log)
+        self.began = time.time()
+        self.log = log
+        self.output_closed = False
+        self._listeners: list[Pipe] = []
+        self._copying = asyncio.create_task(self._copy(), name=f"log of {log.stem}")
+        self._output = asyncio.Event()
         if guardian is not None:
             guardian.started(process.pid)
         self._watching: asyncio.Task[None] | None = None
@@ -114,9 +138,6 @@ class ProgramRun(ContainerRun):
         out_of_memory = self._limits is not None and await self._limits.end()
         return End(128 - code if code < 0 else code, self.began, time.time(), out_of_memory)
 
-    async def _ended(self) -> None:
-        await self._process.wait()
-
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the container."""
         pids = list(descendants(self.first_pid))
@@ -127,3 +148,61 @@ class ProgramRun(ContainerRun):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # others get it although this one has ended
                 os.kill(pid, number)
+
+    def next_output(self) -> asyncio.Event:
+        """An event that is set when lines are added to the log next, or its output is closed."""
+        return self._output
+
+    async def _copy(self) -> None:
+        """Write the output to the log, every line with its time, until the program and its children close it."""
+        rest = b""
+        with self.log.open("ab") as file:
+            while chunk := await self._read():
+                for listener in [reader for reader in self._listeners if not reader.offer(chunk)]:
+                    self.detach(listener)
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > OUTPUT_CHUNK:
+                    lines, rest = [*lines, rest], b""
+                self._write(file, lines)
+            self.output_closed = True
+            self._write(file, [rest] if rest else [])
+        for listener in list(self._listeners):
+            self.detach(listener)
+
+    async def copied(self) -> None:
+        """Wait until all output is in the log."""
+        await self._copying
+
+    # Attached clients
+
+    def attach(self) -> Pipe:
+        """The output from now on, until the program ends; a client that reads too slowly is detached."""
+        listener = Pipe()
+        if self.output_closed:
+            listener.close()
+        else:
+            self._listeners.append(listener)
+        return listener
+
+    def detach(self, listener: Pipe) -> None:
+        """Send no more output there."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        listener.close()
+
+    def _write(self, file: IO[bytes], lines: list[bytes]) -> None:
+        at = micro_stamp(time.time()).encode()
+        file.write(b"".join(b"%s %s\n" % (at, line) for line in lines))
+        file.flush()
+        self._output.set()
+        self._output = asyncio.Event()
+
+    async def stop(self, grace: float) -> None:
+        """Send SIGTERM, and SIGKILL after the grace period (seconds) to what still runs; returns when it has ended."""
+        self.signal(signal.SIGTERM)
+        waiting = asyncio.ensure_future(self._process.wait())
+        try:
+            await asyncio.wait_for(asyncio.shield(waiting), grace)
+        except TimeoutError:
+            self.signal(signal.SIGKILL)
+            await waiting

@@ -1,4 +1,4 @@
-"""How the containers of pods are run: as programs of this machine, or by another program that serves the same interface."""
+"""How the containers of pods are run: as programs of this machine."""
 
 import contextlib
 import os
@@ -6,19 +6,18 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from embedded_apiserver.streams.command_streams import CommandStreams
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.process import exec_commands
 from volcanopy.local.process.beneath import PathError, open_beneath, opened
 from volcanopy.local.process.cgroups import Cgroups
-from volcanopy.local.process.container_run import ContainerRun, StartError
-from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec, Sources
+from volcanopy.local.process.container_spec import DEFAULT_PATH, ContainerSpec
 from volcanopy.local.process.file_view import ContainerView, MountSource, resolved
 from volcanopy.local.process.folders import make_folder
 from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Isolation, Process
+from volcanopy.local.process.launching import StartError
 from volcanopy.local.process.limits import EnforcedLimits, described
 from volcanopy.local.process.pod_events import PodEvent
 from volcanopy.local.process.pod_status import place_in
@@ -28,14 +27,6 @@ from volcanopy.local.process.users import HOME, User, Users, current_user, login
 _PASSWD = "/etc/passwd"
 NO_IMAGE = "none"
 """The image of containers that are meant to run programs of this machine."""
-
-
-class ImageError(Exception):
-    """An image that a container cannot use; `reason` is the kubelet's for the state of the container."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -48,34 +39,6 @@ class ContainerRequest:
     placement: ContainerView
     log: Path
     name: str
-
-
-class Runtime(Protocol):
-    """Runs containers."""
-
-    @property
-    def name(self) -> str:
-        """What runs the containers."""
-
-    @property
-    def description(self) -> str:
-        """Sentences for the user: what a container sees of the machine, and which limits are enforced."""
-
-    @property
-    def has_mounts(self) -> bool:
-        """Whether programs find volumes at their paths."""
-
-    async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
-        """Make the image of a container available, by its pull policy; `report` gets the Events. Raises ImageError."""
-
-    def owner(self, pod: Json, container: Json) -> User | None:
-        """Who must own the files of a container; None for the user of this process. Raises ContainerConfigError."""
-
-    async def start(self, request: ContainerRequest) -> ContainerRun:
-        """Start a container. Raises StartError."""
-
-    async def execute(self, run: ContainerRun, request: ContainerRequest, streams: CommandStreams) -> int:
-        """Run the command of the request in a running container until it ends; its exit code. Raises StartError."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +75,7 @@ class MachineRuntime:
         """Whether the isolation mounts volumes."""
         return self.isolation.has_mounts
 
-    async def pull(self, pod: Json, container: Json, sources: Sources, report: Callable[[PodEvent], None]) -> None:
+    def report_image(self, pod: Json, container: Json, report: Callable[[PodEvent], None]) -> None:
         """Report an image that is ignored, at its first use."""
         image = container.get("image") or NO_IMAGE
         if image != NO_IMAGE and image not in self._ignored:
@@ -120,7 +83,7 @@ class MachineRuntime:
             message = f'Image "{image}" is not used: the container runs a program of this machine'
             report(PodEvent("Warning", "ImageNotUsed", message, place_in(pod, container["name"])))
 
-    async def start(self, request: ContainerRequest) -> ContainerRun:
+    async def start(self, request: ContainerRequest) -> ProgramRun:
         """Start the program of a container. Raises StartError."""
         spec, placement, container = request.spec, request.placement, request.container
         if not spec.argv:
@@ -169,9 +132,8 @@ class MachineRuntime:
         except OSError as error:
             raise StartError(f"its limits cannot be set: {error}", 128) from error
 
-    async def execute(self, run: ContainerRun, request: ContainerRequest, streams: CommandStreams) -> int:
+    async def execute(self, run: ProgramRun, request: ContainerRequest, streams: CommandStreams) -> int:
         """Run a command beside the program of a container. Raises StartError."""
-        assert isinstance(run, ProgramRun)
         spec = self._with_path(request.spec)
         _check_executable(spec, request.placement, self.isolation.root)
         process = Process(spec, request.placement, self._user(request), run.groups, streams.tty)

@@ -1,1 +1,0 @@
-"""Containers of process nodes in a container engine: podman, or what serves the API of Docker."""
