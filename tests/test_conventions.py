@@ -45,7 +45,6 @@ VIOLATIONS = {
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
     "start of controller and admission": ("volcanopy.installed.job_plugins", "volcanopy.scheduler.core"),
     "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
-    "traces": ("volcanopy.services.controllers.jobs", "opentelemetry"),
     "start of the scheduler": ("volcanopy.services.scheduler.writers.applier", "volcanopy.whatif.engine"),
     "devices of vendors": ("volcanopy.scheduler.nodes.assignments", "volcanopy.devices.deviceshare"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.engine.session"),

@@ -58,8 +58,6 @@ TASK_PRIORITY = "volcanopy.io/task-priority"
 """Priority of a pod within its job."""
 MAX_RUNTIME = "volcanopy.io/max-runtime"
 """The longest that a pod runs."""
-TRACEPARENT = "volcanopy.io/traceparent"
-"""W3C trace context in which a job was submitted: its trace is part of that one. On jobs."""
 SCORING_TYPE = "volcanopy.io/resource-strategy-scoring-type"
 SCORING_WEIGHT = "volcanopy.io/resource-strategy-weight"
 

@@ -1,6 +1,5 @@
 """The commands that run a service: ``volcanopy scheduler``, ``controller``, ``admission`` and ``agent``."""
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,11 +14,9 @@ from volcanopy.client.durations import positive_seconds, whole_seconds
 from volcanopy.client.errors import CommandError
 
 if TYPE_CHECKING:
-    from volcanopy.services.controllers.job_traces import JobTraces
     from volcanopy.services.process.settings import Election
 
 app = typer.Typer(rich_markup_mode=None)
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 FailurePolicy = StrEnum("FailurePolicy", {"fail": "Fail", "ignore": "Ignore"})
 """Whether objects are rejected while the webhook does not answer."""
@@ -146,7 +143,6 @@ def controller_command(
     from volcanopy.cli.service_process import serve
     from volcanopy.services.controllers.controller_service import JobControllerSettings, run
 
-    traces = _job_traces()
     settings = JobControllerSettings(
         api=api.value,
         scheduler_name=scheduler_name,
@@ -154,25 +150,8 @@ def controller_command(
         queue_labels=tuple(queue_label or ()),
         gang_apis=tuple(api.value for api in gang_api or ()),
         config=config,
-        traces=traces,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))
-    if traces is not None:
-        traces.close()
-
-
-def _job_traces() -> "JobTraces | None":
-    """Return the exporter of traces where an endpoint of OpenTelemetry is set. Raises CommandError."""
-    name = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
-    if name is None:
-        return None
-    try:
-        from volcanopy.services.controllers.job_traces import JobTraces
-    except ImportError:
-        raise CommandError(
-            f"{name} is set, but OpenTelemetry is not installed: install the extra otel of volcanopy, or unset it", 2
-        ) from None
-    return JobTraces()
 
 
 @command(app, "admission")

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from volcanopy.api import names
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
@@ -71,8 +69,7 @@ class Connected:
         return Client(self._connection, on_warning=_warn)
 
     async def create(self, body: Json) -> Json:
-        """Create a job, with the trace that it is submitted in. Raises JobError."""
-        with_trace_context(body)
+        """Create a job. Raises JobError."""
         async with self.client() as client:
             return await client.create(JOBS, self.namespace, body)
 
@@ -80,18 +77,6 @@ class Connected:
 def _warn(text: str) -> None:
     """Warn without a line of a program: the request may be one of another thread."""
     warnings.warn_explicit(text, AdmissionWarning, "volcanopy", 0)
-
-
-def with_trace_context(manifest: Json) -> None:
-    """Annotate a job with the trace that it is submitted in, if the program uses OpenTelemetry."""
-    if "opentelemetry" not in sys.modules:
-        return
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
-
-    carrier: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(carrier)
-    if carrier:
-        manifest["metadata"].setdefault("annotations", {})[names.TRACEPARENT] = carrier["traceparent"]
 
 
 def _has_event_loop() -> bool:

@@ -6,12 +6,12 @@ Names and uids in effects are preconditions: a pod of that name with another own
 import asyncio
 import base64
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import groupby
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -63,20 +63,12 @@ LARGE_AT_ONCE = 2
 _OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_CLAIMS, NETWORK_POLICIES)}
 
 
-class Traces(Protocol):
-    """Exports the traces of jobs."""
-
-    def ended(self, job: BatchJob, pods: Iterable[Pod]) -> None:
-        """Export the trace of a job whose end is written."""
-
-
 @dataclass(frozen=True)
 class Ending:
-    """What is done with a job that ends: it is recorded before, its run time is learnt and its trace exported after."""
+    """What is done with a job that ends: it is recorded before, and its run time is learnt after."""
 
     history: JobHistoryWriter | None
     run_times: RunTimes
-    traces: Traces | None = None
 
 
 def size(job: Json) -> int:
@@ -158,8 +150,6 @@ class JobEffects:
         phase_changed(job, written)
         if ended is not None:
             self._ending.run_times.learn(ended)
-            if self._ending.traces is not None:
-                self._ending.traces.ended(ended, self._cache.pods_of(uid_of(job)))
         return written
 
     async def _write_status(self, job: Json, status: Json) -> Json:

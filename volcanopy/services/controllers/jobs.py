@@ -27,7 +27,7 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_queue import spread
-from volcanopy.services.controllers.effects import Ending, JobEffects, Traces, reference, size
+from volcanopy.services.controllers.effects import Ending, JobEffects, reference, size
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
@@ -55,8 +55,6 @@ class JobControllerSettings:
     """Concurrent reconciles of flows; likewise of cron jobs, queues, and PodGroups of pods without a job."""
     pods_at_once: int = WRITES_AT_ONCE
     """Concurrent pod requests."""
-    traces: Traces | None = None
-    """Exporter of the traces of jobs that end."""
     api: str = names.API
     """The API groups whose objects are reconciled: one of :data:`volcanopy.api.bindings.APIS`."""
     scheduler_name: str = names.SCHEDULER
@@ -125,7 +123,7 @@ class JobController(Worker):
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
         self.run_times = run_times or RunTimes(client, home)
-        ending = Ending(self.history, self.run_times, settings.traces)
+        ending = Ending(self.history, self.run_times)
         self._steps = Steps()
         self._written: Counter[str] = Counter()
         """By key: the writes of the step in progress that succeeded."""
