@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import InvalidObjectError, format_duration, format_time, parse_duration
+from volcanopy.api.model import InvalidObjectError, format_duration, parse_duration
 from volcanopy.api.scheduling import PodGroup, Queue
+from volcanopy.api.times import format_time
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
 

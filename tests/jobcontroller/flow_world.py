@@ -7,7 +7,8 @@ from typing import Any, Self
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow, JobTemplate
-from volcanopy.api.model import Json, format_time
+from volcanopy.api.model import Json
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.cron import CronEffect, CronPlan, UpdateCronStatus, reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowEffect, FlowObserved, FlowPlan, PodProbe
 from volcanopy.jobcontroller.flows import reconcile_flow

@@ -8,7 +8,7 @@ import pytest
 from tests.kube.applier_setup import Rig
 from tests.kube.cluster import EVENTS, Cluster, running_cluster
 from tests.kube.flaky_client import refused
-from volcanopy.api.model import format_time
+from volcanopy.api.times import format_time
 from volcanopy.kube.cache.followed_kinds import NODES, PODS
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.services.scheduler.writers.applier import Applied

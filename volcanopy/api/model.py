@@ -8,7 +8,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -33,6 +33,7 @@ from volcanopy.api import quantity
 from volcanopy.api.attribute_docstrings import attribute_docstrings
 from volcanopy.api.bindings import VOLCANOPY, Binding, binding_of
 from volcanopy.api.messages import MESSAGE_LENGTH, shortened
+from volcanopy.api.times import format_time
 
 Json = dict[str, Any]
 """A decoded JSON object."""
@@ -319,11 +320,6 @@ def format_duration(value: timedelta) -> str:
     fraction = f".{rest:06d}".rstrip("0") if rest else ""
     head = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
     return f"{head}{seconds}{fraction}s"
-
-
-def format_time(value: datetime) -> str:
-    """Return a time in the notation of Kubernetes: UTC, whole seconds."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _quantity(value: object) -> object:

@@ -32,10 +32,10 @@ from volcanopy.api.model import (
     Quantity,
     ResourceList,
     Rule,
-    format_time,
     keyed,
 )
 from volcanopy.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
+from volcanopy.api.times import format_time
 from volcanopy.api.topology import HyperNode, HyperNodeStatus, NumaTopology
 
 M = TypeVar("M", bound=Model)

@@ -3,12 +3,11 @@
 import contextlib
 from collections.abc import Iterable
 
-import msgspec
-
 from volcanopy.api import names
 from volcanopy.api.volcano_crds import crds_of_api
 from volcanopy.kube.client.api_client import Client, PatchType
-from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
+from volcanopy.kube.client.discovery import served_kinds
+from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import NAMESPACES
 
@@ -75,13 +74,12 @@ class Creator:
 
     async def _discover(self, body: Json, api_version: str, name: str) -> Kind[Json]:
         group, _, version = api_version.rpartition("/")
-        try:
-            answer = await self._client.get_raw(f"/apis/{api_version}" if group else f"/api/{api_version}")
-        except NotFound:
-            raise CreateError(body, f"the cluster does not serve apiVersion {api_version}") from None
-        for resource in msgspec.json.decode(answer)["resources"]:
-            if resource["kind"] == name and "/" not in resource["name"]:
-                return Kind(group, version, name, resource["name"], resource["namespaced"], dict)
+        kinds = await served_kinds(self._client, api_version)
+        if not kinds:
+            raise CreateError(body, f"the cluster does not serve apiVersion {api_version}")
+        for resource in kinds:
+            if resource.kind == name:
+                return Kind(group, version, name, resource.name, resource.namespaced, dict)
         raise CreateError(body, f"the cluster does not serve kind {name} of {api_version}")
 
     async def _need_namespace(self, name: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
-from volcanopy.api.model import Condition, format_time
+from volcanopy.api.model import Condition
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.phases import LIVE
 from volcanopy.jobcontroller.status import Move
 

@@ -6,13 +6,14 @@ its uid, as the PodGroup of a workload. The pods get its name in an annotation, 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from volcanopy.api import names
 from volcanopy.api.core import Condition, PodGroup
 from volcanopy.api.gang_apis import GangApi, GangGroup, StatusForm
 from volcanopy.api.model import Json
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.job_podgroup import exact, written
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.plan import DeletePodGroup, RecordEvent
@@ -161,7 +162,7 @@ def _condition(seen: GangObserved, gang: GangGroup, _: Sequence[WorkloadPod], no
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": old["lastTransitionTime"] if same else _time(now),
+        "lastTransitionTime": old["lastTransitionTime"] if same else format_time(now),
     }
     if gang.metadata.generation:
         entry["observedGeneration"] = gang.metadata.generation
@@ -198,7 +199,7 @@ def _phase(_: GangObserved, gang: GangGroup, pods: Sequence[WorkloadPod], now: d
         phase = "Running" if started >= member else "Scheduling"
     expected: dict[str, Any] = {"phase": phase} | {name.lower(): count for name, count in counts.items()}
     if phase != "Pending":
-        expected["scheduleStartTime"] = before.get("scheduleStartTime") or _time(now)
+        expected["scheduleStartTime"] = before.get("scheduleStartTime") or format_time(now)
         expected["occupiedBy"] = before.get("occupiedBy") or _owners(pods[0])
     patch = {key: value for key, value in expected.items() if before.get(key, _ABSENT.get(key, "")) != value}
     return patch or None
@@ -210,10 +211,6 @@ _ABSENT: Mapping[str, Any] = {"running": 0, "succeeded": 0, "failed": 0}
 def _owners(pod: WorkloadPod) -> str:
     meta = pod.metadata
     return ",".join(sorted(f"{meta.namespace}/{owner.name}" for owner in meta.owner_references))
-
-
-def _time(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 _STATUS: Mapping[StatusForm, Callable[[GangObserved, GangGroup, Sequence[WorkloadPod], datetime], Json | None]] = {

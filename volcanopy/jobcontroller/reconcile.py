@@ -20,8 +20,8 @@ from volcanopy.api.alternatives import SelectedAlternative
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
 from volcanopy.api.core import PodGroup
 from volcanopy.api.job_alternatives import with_alternative
-from volcanopy.api.model import format_time
 from volcanopy.api.scheduling import EstimatedStart
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller import deadline
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.decision import Decision

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from volcanopy.api.batch import BatchJobStatus
 from volcanopy.api.core import Node
-from volcanopy.api.model import Condition, format_time, quoted
+from volcanopy.api.model import Condition, quoted
 from volcanopy.api.quantity import counted
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.observed import JobPod
 from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.status import CANNOT_TERMINATE, phase_message

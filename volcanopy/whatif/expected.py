@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.model import Json
+from volcanopy.api.times import format_time
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis
@@ -41,7 +42,7 @@ class StartEstimate:
 
     def document(self) -> Json:
         """Return the estimate as JSON, as in the status of a PodGroup."""
-        time = f"{self.time:%Y-%m-%dT%H:%M:%SZ}" if self.time is not None else ""
+        time = format_time(self.time) if self.time is not None else ""
         fields = {"time": time, "basis": self.basis, "message": self.message}
         return {name: text for name, text in fields.items() if text}
 

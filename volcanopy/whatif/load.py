@@ -13,6 +13,7 @@ from volcanopy.api.cron import CronBatchJob
 from volcanopy.api.flow import JobFlow
 from volcanopy.api.model import InvalidObjectError, Json, Problem
 from volcanopy.api.quantity import QuantityError
+from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
@@ -169,7 +170,7 @@ def _jobs_of(loaded: Loaded, body: Json, now: datetime) -> list[Json]:
         if due is None or due - now > _MOST_WAIT:
             loaded.notes.append(f"{name}: no job is due")
             return []
-        loaded.notes.append(f"{name}: the job that is due at {due:%Y-%m-%dT%H:%M:%SZ} is planned as of now")
+        loaded.notes.append(f"{name}: the job that is due at {format_time(due)} is planned as of now")
         plan = reconcile_cron(cron, {}, due)
         return [effect.manifest for effect in plan.effects if isinstance(effect, CreateJob)]
     if body["kind"] == "JobFlow":

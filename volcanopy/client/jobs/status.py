@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from volcanopy.api.batch_read import BatchJob, TaskSpec
 from volcanopy.api.container_states import AWAITS_ADMISSION, POD_FAILS_REPEATEDLY, POD_START_FAILED, SCALED_TO_ZERO
 from volcanopy.api.core import EstimatedStart, PodGroup, position_of
+from volcanopy.api.times import format_time
 from volcanopy.client.durations import local_time
 from volcanopy.client.errors import CommandError
 
@@ -86,7 +87,7 @@ def estimated_start(estimate: "EstimatedStart | expected.StartEstimate | None", 
     if estimate.time is None:
         return f"unknown: {estimate.message}"
     if now is None:
-        return f"{estimate.time:%Y-%m-%dT%H:%M:%SZ} ({estimate.basis})"
+        return f"{format_time(estimate.time)} ({estimate.basis})"
     return f"{_relative((estimate.time - now).total_seconds())}, {local_time(estimate.time)} ({estimate.basis})"
 
 

@@ -7,12 +7,13 @@ about one object become one Event with a count, and an object with too many even
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import Literal, NamedTuple, Self
 
 from msgspec import Struct
 
+from volcanopy.api.times import format_time
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
@@ -263,7 +264,7 @@ class EventRecorder:
             await self._client.create(EVENTS, namespace, body)
 
     async def _patch(self, entry: _PendingEvent, count: int) -> None:
-        patch = {"count": count, "lastTimestamp": _stamp(entry.last)}
+        patch = {"count": count, "lastTimestamp": format_time(entry.last)}
         await self._client.patch(EVENTS, _home(entry.reference), entry.name, patch)
 
     def _body(self, entry: _PendingEvent, namespace: str) -> Json:
@@ -276,8 +277,8 @@ class EventRecorder:
             "reason": entry.event.reason,
             "message": entry.event.message,
             "count": entry.count,
-            "firstTimestamp": _stamp(entry.first),
-            "lastTimestamp": _stamp(entry.last),
+            "firstTimestamp": format_time(entry.first),
+            "lastTimestamp": format_time(entry.last),
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
@@ -287,7 +288,3 @@ class EventRecorder:
 def _home(reference: ObjectReference) -> str:
     """Return the namespace of its events: ``default`` for cluster-scoped objects."""
     return reference.namespace or "default"
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.api.container_states import Terminated
+from volcanopy.api.times import format_time
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.conditions import condition
@@ -255,7 +256,7 @@ def stamp(moment: float) -> str:
     if text is None:
         if len(_stamps) > 4096:
             _stamps.clear()
-        text = _stamps[second] = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        text = _stamps[second] = format_time(datetime.fromtimestamp(second, UTC))
     return text
 
 

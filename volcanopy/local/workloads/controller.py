@@ -8,7 +8,6 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 import structlog
 
@@ -18,6 +17,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.local.simulated.pod_status import stamp
 from volcanopy.local.simulated.timers import TimedWorkers
 from volcanopy.local.workloads import daemon_set, deployment, job, replica_set, stateful_set
 from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, controller_uid
@@ -171,7 +171,7 @@ class WorkloadController:
         self._events.record(reference, "Warning", "FailedCreate", text)
 
     def _reconciled(self, kind: str, workload: Json) -> list[Effect]:
-        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = stamp(self._clock())
         namespace = workload["metadata"]["namespace"]
 
         def objects(of: Kind[Json]) -> list[Json]:

@@ -18,7 +18,8 @@ from volcanopy.kube.cache.watch import Change, ChangeType, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.decoding import Listing
-from volcanopy.kube.client.errors import KubeError, NotFound
+from volcanopy.kube.client.discovery import served_kinds
+from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Bare, Identity, Json, Kind
 from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.metrics import registry
@@ -247,11 +248,7 @@ class UserKinds:
                 return {watch.kind for watch in self.watches if watch.kind.plural in plurals[watch.kind.api_version]}
 
     async def _plurals(self, version: str) -> set[str]:
-        try:
-            body = await self._client.get_raw(f"/apis/{version}")
-        except NotFound:
-            return set()
-        return {resource.name for resource in msgspec.json.decode(body, type=_ResourceList).resources}
+        return {resource.name for resource in await served_kinds(self._client, version)}
 
     async def _audit(self, watch: WatchedKind) -> None:
         """Audit a kind at the start, after each list of the edge, and from time to time."""
@@ -286,14 +283,6 @@ class UserKinds:
             await watch.synced.wait()
         for watch in self.watches:
             await watch.answered.wait()
-
-
-class _Resource(msgspec.Struct):
-    name: str = ""
-
-
-class _ResourceList(msgspec.Struct):
-    resources: list[_Resource] = []
 
 
 async def wait_for_kinds(client: Client, kinds: Sequence[Kind[Any]]) -> None:

@@ -19,6 +19,7 @@ from volcanopy.jobcontroller.jobset_podgroups import JobSet, JobSetGang, gang_of
 from volcanopy.jobcontroller.workload_podgroups import Owner, group_annotations
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.discovery import served_kinds
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
@@ -42,16 +43,6 @@ class Workload(ReadModel, frozen=True, kw_only=True, gc=False):
 
     metadata: Meta
     spec: WorkloadSpec = WorkloadSpec()
-
-
-class _Resource(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Resource]
 
 
 class _Read(NamedTuple):
@@ -165,12 +156,10 @@ class WorkloadOwners:
         if about not in self._kinds:
             group, _, version = reference.api_version.rpartition("/")
             try:
-                answer = await self._client.get_raw(f"/apis/{group}/{version}" if group else f"/api/{version}")
-            except (NotFound, Forbidden):
+                kinds = await served_kinds(self._client, reference.api_version)
+            except Forbidden:
                 return None
-            served = msgspec.json.decode(answer, type=_Resources).resources
-            matches = (item for item in served if item.kind == reference.kind and "/" not in item.name)
-            resource = next(matches, None)
+            resource = next((item for item in kinds if item.kind == reference.kind), None)
             if resource is None:
                 return None
             self._kinds[about] = Kind(group, version, resource.kind, resource.name, resource.namespaced, Workload)

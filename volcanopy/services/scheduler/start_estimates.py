@@ -23,6 +23,7 @@ import structlog
 from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
+from volcanopy.api.times import format_time
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NotFound
@@ -167,7 +168,7 @@ class StartEstimates:
 
     async def _write(self, group: core.PodGroup, estimate: StartEstimate) -> None:
         meta = group.metadata
-        time_of = estimate.time.strftime("%Y-%m-%dT%H:%M:%SZ") if estimate.time is not None else None
+        time_of = format_time(estimate.time) if estimate.time is not None else None
         content = {"time": time_of, "basis": estimate.basis or None, "message": estimate.message or None}
         body = {"metadata": {"uid": meta.uid}, "status": {"estimatedStart": content}}
         try:

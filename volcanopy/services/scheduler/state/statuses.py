@@ -3,13 +3,14 @@
 The store uses them to expect a decision before the server confirms it, the writers to write the same."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from volcanopy.api import core, names
 from volcanopy.api.messages import shortened
+from volcanopy.api.times import format_time
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.scheduler.model.eviction_record import with_eviction
 from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPodGroup, SetQueue
@@ -247,5 +248,5 @@ def _patch(pod: core.Pod, conditions: Iterable[Json]) -> Json:
 def _condition(old: core.Condition | None, kind: str, status: str, reason: str, message: str, now: datetime) -> Json:
     entry = {"type": kind, "status": status, "reason": reason, "message": message}
     if old is None or old.status != status:
-        entry["lastTransitionTime"] = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entry["lastTransitionTime"] = format_time(now)
     return entry

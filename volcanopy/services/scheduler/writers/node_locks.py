@@ -10,7 +10,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
-from volcanopy.api.model import format_time
+from volcanopy.api.times import format_time
 from volcanopy.kube.client.api_client import Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
 from volcanopy.kube.client.logs import Logger
