@@ -20,7 +20,6 @@ from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.scheduling import Subjects
 from volcanopy.api.translation import with_api_names
-from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
@@ -78,7 +77,7 @@ def template(binding: Binding, name: str, annotations: Json | None = None, **spe
     metadata = {"name": name, "namespace": "ns", "annotations": annotations or {}}
     version = binding.api_version(names.FLOW_V1ALPHA1)
     manifest = {"apiVersion": version, "kind": "JobTemplate", "metadata": metadata, "spec": spec}
-    return bound(JobTemplate, binding).read(manifest)
+    return JobTemplate.bound(binding).read(manifest)
 
 
 def response(manifest: Json, templates: Iterable[JobTemplate] | None = None, user: str = "ana") -> Json:
@@ -112,7 +111,7 @@ def submitted(manifest: Json, user: str = "ana") -> Json:
 def child_of_cron(manifest: Json) -> Json:
     """The first job that the cron controller creates."""
     binding = VOLCANO if manifest["kind"] == "CronJob" else VOLCANOPY
-    plan = reconcile_cron(bound(CronBatchJob, binding).read(submitted(manifest)), {}, START + timedelta(days=2))
+    plan = reconcile_cron(CronBatchJob.bound(binding).read(submitted(manifest)), {}, START + timedelta(days=2))
     created = next(effect.manifest for effect in plan.effects if isinstance(effect, CreateJob))
     return with_api_names(created, binding)
 
@@ -120,7 +119,7 @@ def child_of_cron(manifest: Json) -> Json:
 def children_of_flow(binding: Binding, manifest: Json, *templates: JobTemplate) -> list[Json]:
     """The jobs that the flow controller creates at first, without those that it cannot make."""
     observed = FlowObserved(templates={item.metadata.name: item for item in templates})
-    plan = reconcile_flow(bound(JobFlow, binding).read(submitted(manifest)), observed, START)
+    plan = reconcile_flow(JobFlow.bound(binding).read(submitted(manifest)), observed, START)
     return [with_api_names(effect.manifest, binding) for effect in plan.effects if isinstance(effect, CreateJob)]
 
 
@@ -205,7 +204,7 @@ PATCHES = st.fixed_dictionaries(
 def test_a_cron_job_of_any_content_is_admitted_just_if_its_jobs_are(binding: Binding, spec: Json) -> None:
     manifest = cron(binding, "c") | {"spec": {"schedule": "@hourly", "jobTemplate": {"spec": spec}}}
     try:
-        bound(CronBatchJob, binding).read(manifest)
+        CronBatchJob.bound(binding).read(manifest)
     except InvalidObjectError:
         assert refusal(manifest)
         return

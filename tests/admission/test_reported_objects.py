@@ -9,7 +9,6 @@ from tests.admission.test_parents import cron, flow, job, refusal
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobStatus
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, Binding
-from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.job_podgroup import pod_group
 from volcanopy.jobcontroller.pods import maker
 
@@ -18,7 +17,7 @@ EACH_API = pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: bind
 
 
 def read(manifest: Json, binding: Binding, uid: str = "u1") -> BatchJob:
-    return bound(BatchJob, binding).read({**manifest, "metadata": {**manifest["metadata"], "uid": uid}})
+    return BatchJob.bound(binding).read({**manifest, "metadata": {**manifest["metadata"], "uid": uid}})
 
 
 @EACH_API

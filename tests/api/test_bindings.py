@@ -5,7 +5,6 @@ import pytest
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, binding_of, with_own_keys
-from volcanopy.api.volcano import bound
 
 JOB = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -68,10 +67,10 @@ def test_volcano_cannot_give_the_submitter() -> None:
 
 
 def test_a_bound_model_has_the_names_of_its_api() -> None:
-    job = bound(BatchJob, VOLCANO).read(JOB, unknown="forbid")
+    job = BatchJob.bound(VOLCANO).read(JOB, unknown="forbid")
     assert (job.binding, job.api_version, job.kind) == (VOLCANO, "batch.volcano.sh/v1alpha1", "Job")
     assert job.spec.scheduler_name == "volcano"
-    assert bound(BatchJob, VOLCANOPY) is BatchJob
+    assert BatchJob.bound(VOLCANOPY) is BatchJob
     assert BatchJob.read(JOB, unknown="forbid") == job
 
 
@@ -81,7 +80,7 @@ def test_conditions_of_a_job_have_the_form_of_volcano() -> None:
         {"status": phase, "lastTransitionTime": time}
         for phase, time in zip(("Pending", "Running", "Restarting"), times, strict=True)
     ]
-    status = bound(BatchJob, VOLCANO).read(JOB | {"status": {"conditions": history}}).status
+    status = BatchJob.bound(VOLCANO).read(JOB | {"status": {"conditions": history}}).status
     assert [(condition.type, condition.status) for condition in status.conditions] == [
         ("Pending", "False"),
         ("Running", "False"),

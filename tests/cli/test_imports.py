@@ -58,3 +58,15 @@ def test_a_report_about_a_job_imports_no_scheduler_unless_it_searches_for_remedi
     program = "import sys, volcanopy.client.explain.cluster_reads; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert [name for name in (*HEAVY[:-1], "volcanopy.whatif.answer") if name in done.stdout.split()] == []
+
+
+def test_only_an_object_of_volcano_imports_the_models_of_its_api() -> None:
+    """They take as long as all other models together; a command such as `explain job` may never need them."""
+    program = (
+        "import sys; from volcanopy.api.scheduling import Queue; import volcanopy.admission.request, volcanopy.whatif.answer;"
+        "before = 'volcanopy.api.volcano' in sys.modules;"
+        "queue = Queue.read({'apiVersion': 'scheduling.volcano.sh/v1beta1', 'kind': 'Queue', 'metadata': {'name': 'q'}});"
+        "print(before, queue.binding.name)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "volcano"]

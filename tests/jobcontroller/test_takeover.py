@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import volcanopy.api.volcano  # noqa: F401 - the models of Volcano's objects
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.core import Pod, PodGroup

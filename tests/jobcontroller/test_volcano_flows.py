@@ -5,7 +5,6 @@ from typing import Any
 
 from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.flow import JobFlow, JobTemplate
-from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.flow_jobs import FlowObserved
 from volcanopy.jobcontroller.flows import reconcile_flow
 from volcanopy.jobcontroller.plan import CreateJob, UpdateStatus
@@ -17,10 +16,10 @@ def planned(*jobs: Any) -> tuple[list[str], dict[str, Any]]:
     """The names of the jobs that are created, and the status that is written."""
     metadata = {"name": "f", "namespace": "default", "uid": "u"}
     body = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": metadata}
-    flow = bound(JobFlow, VOLCANO).read(body | {"spec": {"flows": list(jobs)}})
+    flow = JobFlow.bound(VOLCANO).read(body | {"spec": {"flows": list(jobs)}})
     spec = {"tasks": [{"name": "t", "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]}
     templates = {
-        name: bound(JobTemplate, VOLCANO).read(
+        name: JobTemplate.bound(VOLCANO).read(
             {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate", "metadata": {"name": name}, "spec": spec}
         )
         for name in ("a", "b")

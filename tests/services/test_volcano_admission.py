@@ -10,7 +10,6 @@ from volcanopy.admission.review import mutate, review, validate
 from volcanopy.api import core, names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY
-from volcanopy.api.volcano import bound
 from volcanopy.jobcontroller.plugins.registry import plugin_problems, plugins_of
 from volcanopy.services.admission.policy_file import with_schedulers
 from volcanopy.services.admission.webhook_configuration import Registration
@@ -79,7 +78,7 @@ def test_a_job_gets_the_defaults_of_volcano() -> None:
 
 def test_a_task_without_replicas_has_none_as_clients_of_volcano_omit_zero() -> None:
     made = job({"name": "a"}, {"name": "b", "replicas": 2})
-    assert [task.replicas for task in bound(BatchJob, VOLCANO).read(made).spec.tasks] == [0, 2]
+    assert [task.replicas for task in BatchJob.bound(VOLCANO).read(made).spec.tasks] == [0, 2]
     answer = review(asked("batch.volcano.sh", "Job", made), context())
     assert 'spec.tasks[0].replicas: 0: task "a" has no pods' in answer["response"]["warnings"]
     assert patched(mutate(asked("batch.volcano.sh", "Job", made), context()))["/spec/minAvailable"] == 2
@@ -342,7 +341,7 @@ def test_pytorch_without_its_master_is_idle_with_a_warning_unless_the_job_names_
     response = review(asked("batch.volcano.sh", "Job", made), checked)["response"]
     assert response["allowed"], refusal({"response": response})
     assert 'spec.plugins.pytorch: no effect: Not found: task "master"' in "\n".join(response["warnings"])
-    assert [plugin.name for plugin in plugins_of(bound(BatchJob, VOLCANO).read(made))] == ["svc"]
+    assert [plugin.name for plugin in plugins_of(BatchJob.bound(VOLCANO).read(made))] == ["svc"]
     named = job({"name": "a", "replicas": 1}, plugins={"pytorch": ["--master=chief"]})
     assert 'Not found: task "chief"' in refusal(review(asked("batch.volcano.sh", "Job", named), checked))
 
@@ -353,7 +352,7 @@ def test_the_known_arguments_of_a_plugin_are_still_checked_and_used() -> None:
         review(asked("batch.volcano.sh", "Job", wrong), context(check_plugins=plugin_problems))
     )
     given = job({"name": "a", "replicas": 1}, plugins={"ssh": ["--no-root", "value", "--ssh-port", "2022", "-x"]})
-    read = bound(BatchJob, VOLCANO).read(given)
+    read = BatchJob.bound(VOLCANO).read(given)
     [ssh] = [plugin for plugin in plugins_of(read) if plugin.name == "ssh"]
     assert ssh.arguments.ssh_port == 2022
 

@@ -18,7 +18,6 @@ from volcanopy.api.bindings import (
 )
 from volcanopy.api.model import Json, Model, Problem, shown, too_many
 from volcanopy.api.subjects import account_of
-from volcanopy.api.volcano import bound
 
 M = TypeVar("M", bound=Model)
 _ACCOUNT = "system:serviceaccount:"
@@ -77,7 +76,7 @@ class Request:
 
     def model(self, model: type[M]) -> type[M]:
         """Return a model as it is in the object's API."""
-        return bound(model, self.binding)
+        return model.bound(self.binding)
 
     def job_manifest(self, metadata: Json, spec: Json) -> Json:
         """Return a job of the object's API, with volcanopy's names of labels and annotations."""

@@ -68,6 +68,8 @@ class Binding:
     """Whether pods of a service account may join PodGroups of other users in its namespace, as those of a Spark driver do."""
     keys: frozenset[str] = frozenset()
     """volcanopy's labels and annotations that it has under its own domain."""
+    models: str = ""
+    """The module that derives its models, imported with the first of them: that takes as long as all other models together."""
     without_effect: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Fields that its definitions have and that nothing reads, with the reason: a path in the object, by volcanopy's kind."""
 
@@ -138,6 +140,7 @@ VOLCANO = Binding(
     writes_defaults=True,
     default_queue_is_none=frozenset({"PodGroup"}),
     dotted_job_names=True,
+    models="volcanopy.api.volcano",
     repeats_labels=True,
     action_events=True,
     ignores_arguments=True,

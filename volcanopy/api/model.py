@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache, reduce
+from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -205,10 +206,15 @@ class Model(BaseModel):
 
     @classmethod
     def _of_api(cls, data: Mapping[str, Any]) -> type[Self]:
-        """Return the model of an object's API: of another one it is derived from that of volcanopy (:mod:`.volcano`)."""
-        binding = binding_of(str(data.get("apiVersion") or ""))
-        if binding is cls.binding or "api_version" not in cls.model_fields:
+        """Return the model of an object's API."""
+        return cls.bound(binding_of(str(data.get("apiVersion") or ""))) if "api_version" in cls.model_fields else cls
+
+    @classmethod
+    def bound(cls, binding: Binding) -> type[Self]:
+        """Return the model under the names of an API, which is derived from it; itself if the API lacks the kind."""
+        if binding is cls.binding or not binding.models:
             return cls
+        import_module(binding.models)
         return next((model for model in cls.__subclasses__() if model.binding is binding), cls)
 
     @classmethod

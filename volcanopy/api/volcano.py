@@ -4,14 +4,12 @@ They are the models of volcanopy under other names, with the fields that only Vo
 its clients read. See :mod:`volcanopy.api.bindings`.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
 from volcanopy.api.batch import BatchJob, BatchJobSpec, BatchJobStatus, TaskCounts, TaskSpec
-from volcanopy.api.bindings import VOLCANO, Binding
+from volcanopy.api.bindings import VOLCANO
 from volcanopy.api.cron import (
     CronBatchJob,
     CronBatchJobSpec,
@@ -260,22 +258,15 @@ def _only(value: str) -> tuple[Any, str]:
     return Annotated[str, Field(pattern=f"^{value}$")], value
 
 
-BOUND: Mapping[type[Model], type[Model]] = MappingProxyType(
-    {
-        BatchJob: _bound(BatchJob, spec=JobSpec, status=JobStatus),
-        CronBatchJob: _bound(CronBatchJob, spec=CronJobSpec, status=CronJobStatus),
-        JobFlow: _bound(JobFlow, spec=VolcanoFlowSpec, status=VolcanoFlowStatus),
-        JobTemplate: _bound(JobTemplate, spec=JobSpec),
-        PodGroup: _bound(PodGroup),
-        Queue: _bound(Queue, spec=VolcanoQueueSpec, status=VolcanoQueueStatus),
-        Command: _bound(Command),
-        HyperNode: _bound(HyperNode, status=VolcanoHyperNodeStatus),
-        NumaTopology: _bound(NumaTopology),
-    }
+MODELS = (
+    _bound(BatchJob, spec=JobSpec, status=JobStatus),
+    _bound(CronBatchJob, spec=CronJobSpec, status=CronJobStatus),
+    _bound(JobFlow, spec=VolcanoFlowSpec, status=VolcanoFlowStatus),
+    _bound(JobTemplate, spec=JobSpec),
+    _bound(PodGroup),
+    _bound(Queue, spec=VolcanoQueueSpec, status=VolcanoQueueStatus),
+    _bound(Command),
+    _bound(HyperNode, status=VolcanoHyperNodeStatus),
+    _bound(NumaTopology),
 )
 """Volcano's model of each model of volcanopy."""
-
-
-def bound(model: type[M], binding: Binding) -> type[M]:
-    """Return a model under the names of an API, the model itself if the API lacks the kind."""
-    return model if binding is model.binding else cast("type[M]", BOUND.get(model, model))

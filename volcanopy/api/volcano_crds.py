@@ -8,7 +8,6 @@ from functools import cache
 from volcanopy.api.bindings import APIS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.api.crd import RESOURCES, PrinterColumn, Resource, crd, crds
 from volcanopy.api.model import Json
-from volcanopy.api.volcano import BOUND
 
 _AGE = PrinterColumn("AGE", ".metadata.creationTimestamp", "Time since creation", type="date")
 _RUNNING = PrinterColumn("RUNNINGS", ".status.running", "Number of running pods", "integer")
@@ -52,7 +51,7 @@ _COLUMNS: dict[str, tuple[PrinterColumn, ...]] = {
 
 def _resource(resource: Resource) -> Resource:
     """Return a resource of volcanopy under Volcano's names."""
-    bound = replace(resource, model=BOUND[resource.model], plural=VOLCANO.plural(resource.plural))
+    bound = replace(resource, model=resource.model.bound(VOLCANO), plural=VOLCANO.plural(resource.plural))
     return replace(
         bound,
         short_names=_NAMES.get(bound.kind, resource.short_names),

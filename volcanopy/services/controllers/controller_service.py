@@ -12,7 +12,6 @@ from typing import Any
 
 import structlog
 
-import volcanopy.api.volcano  # noqa: F401 - the models of Volcano's objects
 from volcanopy.api.translation import with_names_of_its_api
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
