@@ -51,7 +51,7 @@ def test_moves_at_once_equal_those_one_by_one_and_are_undone_exactly() -> None:
             one_by_one.evict(row, "r")
         at_once.evict_all(victims, "r")
         assert state(together, at_once) == state(single, one_by_one), seed
-        assert set(together.touched[:].tolist()) == set(single.touched[:].tolist())
+        assert set(together.touched) == set(single.touched)
         evicted = state(together, at_once)
         mark = at_once.checkpoint()
         pending = np.flatnonzero((single.status == Status.PENDING) & (seen.tasks.job >= 0))

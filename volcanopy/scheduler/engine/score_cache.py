@@ -81,7 +81,7 @@ class ScoreCache:
         elif now - entry.changes >= len(self._rows):
             stale, entry.partial = self._rows, False
         else:
-            stale = touched[entry.changes :]
+            stale = touched.since(entry.changes)
             if self._within is not None:
                 stale = stale[self._within[stale]]
             if len(stale) >= defaults.REPEATED_NODES:

@@ -139,7 +139,7 @@ class ScoreTable:
         if now == self._changes or self._columns is None:
             self._changes = now
             return True
-        nodes = None if now - self._changes > 2 * defaults.TABLE_NODES else set(touched[self._changes :].tolist())
+        nodes = None if now - self._changes > 2 * defaults.TABLE_NODES else set(touched[self._changes :])
         self._changes, before = now, self._changes
         if nodes is None or len(nodes) > defaults.TABLE_NODES:
             for entry in self._members:

@@ -31,43 +31,12 @@ _FEW = 256
 """Up to so many rows are united as a set: that is quicker than to sort arrays."""
 
 
-class Changes:
+class Changes(list[int]):
     """Row numbers in the order of the changes to them, once for each change."""
 
-    __slots__ = ("_count", "_read", "_rows")
-
-    def __init__(self) -> None:
-        self._rows: Rows = np.empty(256, dtype=np.intp)
-        self._read: Rows = _read_only(self._rows)
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, part: slice) -> Rows:
-        return self._read[: self._count][part]
-
-    def add(self, row: int) -> None:
-        """Add a change of one row."""
-        try:
-            self._rows[self._count] = row
-        except IndexError:
-            self._grow(1)
-            self._rows[self._count] = row
-        self._count += 1
-
-    def extend(self, rows: Rows) -> None:
-        """Add a change of each of some rows."""
-        end = self._count + len(rows)
-        if end > len(self._rows):
-            self._grow(len(rows))
-        self._rows[self._count : end] = rows
-        self._count = end
-
-    def _grow(self, more: int) -> None:
-        longer: Rows = np.empty(2 * (self._count + more), dtype=np.intp)
-        longer[: self._count] = self._rows[: self._count]
-        self._rows, self._read = longer, _read_only(longer)
+    def since(self, change: int) -> Rows:
+        """Return the rows of all changes but so many first ones."""
+        return np.array(self[change:], dtype=np.intp)
 
 
 class MinimumKeys(dict[int, bytes | None]):
@@ -141,7 +110,7 @@ class Ledger(LedgerColumns):
         if known is None or known[0] != moves:
             tasks, jobs = self.snapshot.tasks.pending, self.snapshot.jobs.unsettled_rows
             if moves:
-                moved = self.moved[:]
+                moved = self.moved.since(0)
                 of_moved = self.snapshot.tasks.job[moved]
                 tasks, jobs = _union(tasks, moved), _union(jobs, of_moved[of_moved != NONE])
             known = self._unsettled = (moves, tasks, jobs)
@@ -178,13 +147,13 @@ class Ledger(LedgerColumns):
         else:
             if node_before != NONE:
                 self._shift(shape, node_before, before, -1)
-                self.touched.add(node_before)
+                self.touched.append(node_before)
             if node != NONE:
                 self._shift(shape, node, after, +1)
-                self.touched.add(node)
+                self.touched.append(node)
         self.status[task] = status
         self.node[task] = node
-        self.moved.add(task)
+        self.moved.append(task)
         if job != NONE:
             self._count(job, int(table.role[task]), shape, before, after)
         return before, node_before
@@ -213,14 +182,14 @@ class Ledger(LedgerColumns):
             self._hold(job, amounts[jobs == job].sum(axis=0))
         self.status[tasks] = statuses
         self.node[tasks] = nodes
-        self.moved.extend(tasks)
+        self.moved.extend(tasks.tolist())
         return before, nodes_before
 
     def relabel(self, tasks: Rows, before: Status, after: Status) -> None:
         """Change the status of tasks of one job and role between statuses with the same resources of the node."""
         table, first = self.snapshot.tasks, int(tasks[0])
         self.status[tasks] = after
-        self.moved.extend(tasks)
+        self.moved.extend(tasks.tolist())
         self._recount(int(table.job[first]), int(table.role[first]), before, after, len(tasks))
 
     def _shift(self, shape: int, node: int, status: int, sign: int) -> None:
@@ -243,7 +212,7 @@ class Ledger(LedgerColumns):
     def _shift_all(self, shapes: Rows, nodes: Rows, statuses: Statuses, sign: int) -> None:
         """Count tasks in these statuses among those on their nodes, or no longer; those without a node are left out."""
         placed = nodes != NONE
-        self.touched.extend(nodes[placed])
+        self.touched.extend(nodes[placed].tolist())
         taking = placed & ON_NODE[statuses]
         np.add.at(self._sheet.T, nodes[taking], self._taken[shapes[taking]] * sign)
         for status, column, freed in (
@@ -264,7 +233,7 @@ class Ledger(LedgerColumns):
             self.is_plain = False
             self.releasing[:, node] += request
             self.future[:, node] += request
-        self.touched.add(node)
+        self.touched.append(node)
 
     def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:
         """Count a task of a job in another status."""
@@ -303,7 +272,7 @@ class Ledger(LedgerColumns):
         self.is_plain = False
         self.pipelined[:, node] += amount
         self.future[:, node] -= amount
-        self.touched.add(node)
+        self.touched.append(node)
         self._hold(job, amount)
 
     def admit(self, job: int) -> None:
@@ -344,12 +313,6 @@ class Ledger(LedgerColumns):
         """(R, M): as :meth:`free`, of every resource."""
         idle = self.idle.take(nodes, axis=1, mode="clip")
         return idle if self.is_plain else np.minimum(idle, self.future.take(nodes, axis=1, mode="clip"))
-
-
-def _read_only(rows: Rows) -> Rows:
-    view = rows.view()
-    view.setflags(write=False)
-    return view
 
 
 def _union(rows: Rows, others: Rows | Index) -> Rows:

@@ -108,7 +108,7 @@ class LedgerView:
 
     def touched_since(self, change: int) -> Rows:
         """The rows of the nodes that changed after the first ``change`` changes, once for each change."""
-        return self._ledger.touched[change:]
+        return self._ledger.touched.since(change)
 
     @property
     def moves(self) -> int:
@@ -117,4 +117,4 @@ class LedgerView:
 
     def moved_since(self, move: int) -> Rows:
         """The rows of the tasks whose status or node changed after the first ``move`` changes of tasks."""
-        return self._ledger.moved[move:]
+        return self._ledger.moved.since(move)

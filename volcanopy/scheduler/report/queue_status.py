@@ -167,7 +167,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     sums += sums_by(owner[rows], pending - snapshot.gated[:, rows] + more, count)
     if not len(ledger.moved):
         return sums
-    moved = np.unique(ledger.moved[:])
+    moved = np.unique(ledger.moved)
     now = ledger.status[moved]
     placed = moved[(tasks.status[moved] == Status.PENDING) & (now != Status.PENDING) & (now != Status.PIPELINED)]
     placed = placed[owner[tasks.job[placed]] != NONE]
@@ -178,7 +178,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
 def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints | None:
     """(R, count): the requests of tasks placed on resources that are being freed, by the (J,) owner of jobs; None if none is."""
     table, ledger = session.snapshot.tasks, session.ledger
-    moved = ledger.moved[:]
+    moved = ledger.moved.since(0)
     rows = np.unique(moved[ledger.status[moved] == Status.PIPELINED.value]) if len(moved) else moved
     if not len(rows):
         return None

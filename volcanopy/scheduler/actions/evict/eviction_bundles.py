@@ -139,7 +139,7 @@ class Bundles:
             return []
         moves = self._session.ledger.moved
         if self._moves != len(moves):
-            for owner in self._session.snapshot.tasks.job[moves[self._moves :]].tolist():
+            for owner in self._session.snapshot.tasks.job[moves.since(self._moves)].tolist():
                 self._whole_jobs.pop(owner, None)
             self._moves = len(moves)
         bundles = self._whole_jobs.get(job)

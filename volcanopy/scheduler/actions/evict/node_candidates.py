@@ -63,7 +63,7 @@ class ShapeState:
         """Return whether no node had the free resources, and none of those that changed since has the amounts."""
         if self.full_since is None or self.is_coupled:
             return False
-        changed = ledger.touched[self.full_since :]
+        changed = ledger.touched.since(self.full_since)
         self.full_since = len(ledger.touched)
         if not (ledger.future[:, changed] >= self.needed[:, None]).all(axis=0).any():
             return True
