@@ -108,7 +108,7 @@ def test_usual_grace_periods_and_other_priorities_are_for_everybody(seconds: int
     assert "may not protect" not in answer(None, made)
 
 
-@pytest.mark.parametrize("key", sorted(names.ASSIGNMENT_KEYS))
+@pytest.mark.parametrize("key", [*sorted(names.ASSIGNMENT_KEYS), "hami.io/Ascend910B3-devices-allocated"])
 def test_no_user_takes_devices_of_others_or_hides_the_use_of_own_ones(key: str) -> None:
     """The scheduler believes these annotations: what they name is given to no other pod."""
     assigned = powers.Power("", "", keys=(key,), example="GPU-1,NVIDIA,8192,100:")

@@ -14,6 +14,7 @@ Try = Callable[["Scene"], str]
 RESERVED = tuple(power for power in POWERS if power.example is not None)
 DENIED = "may not protect"
 CARDS, EXAMPLE_OF_CARDS = "volcano.sh/vgpu-ids-new", "GPU-1,NVIDIA,8192,100:"
+NPUS = "hami.io/Ascend910B3-devices-allocated"
 GROUP = "scheduling.k8s.io/group-name"
 
 
@@ -158,6 +159,10 @@ ENTRANCES: dict[str, tuple[Try, str]] = {
     ),
     "assigned GPUs for a running pod": (
         lambda s: s.eve.patch("Pod", "small", {"metadata": {"annotations": {CARDS: EXAMPLE_OF_CARDS}}}),
+        "the scheduler assigns devices",
+    ),
+    "assigned NPUs for a running pod (`hami.io/Ascend910B3-devices-allocated`)": (
+        lambda s: s.eve.patch("Pod", "small", {"metadata": {"annotations": {NPUS: EXAMPLE_OF_CARDS}}}),
         "the scheduler assigns devices",
     ),
     "the label of a job for a running pod": (

@@ -24,7 +24,7 @@ from volcanopy.admission.ownership import (
     is_checked,
     job_owner_problems,
 )
-from volcanopy.admission.powers import assignment_problems, moved_problems, protection_problems
+from volcanopy.admission.powers import moved_problems, power_problems, protection_problems
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import (
     Request,
@@ -149,8 +149,7 @@ def validate_pod_update(request: Request, context: Context) -> Iterator[Problem]
             yield from submission_problems(path, group.spec.queue, request.user, request.namespace, context)
     yield from _origin_problems(request, context)
     queue, _ = _queue_of(request, context)
-    yield from protection_problems(request.object, request.old, request.user, queue, context)
-    yield from assignment_problems(request.object, request.old, request.user, context)
+    yield from power_problems(request.object, request.old, request.user, queue, context)
     yield from _growth_problems(request, queue, context)
 
 
@@ -246,8 +245,7 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
         yield from entry_problems(entry, context)
     else:  # the pods of an admitted job go on in a closed queue
         yield from submission_problems(path, queue, user, request.namespace, context)
-    yield from protection_problems(request.object, None, user, queue, context)
-    yield from assignment_problems(request.object, None, user, context)
+    yield from power_problems(request.object, None, user, queue, context)
     yield from map(as_warning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
 

@@ -221,17 +221,28 @@ def _uses(manifest: Json | None) -> Iterator[tuple[str, Any]]:
             yield f"spec.{power.field}", value
 
 
-def assignment_problems(
-    manifest: Json | None, old: Json | None, user: User, context: Context, path: str = ""
+def power_problems(
+    manifest: Json | None, old: Json | None, user: User, queue: str, context: Context, path: str = ""
 ) -> Iterator[Problem]:
-    """Yield each change of the devices and CPUs that are assigned to a pod: no user takes those of others, or hides their use.
+    """Yield each power that a user uses in a pod or template, at this path with a dot at its end, without being permitted to."""
+    yield from protection_problems(manifest, old, user, queue, context, path)
+    yield from _assignment_problems(manifest, old, user, context, path)
 
-    ``path`` is that of the pod or template, with a dot at its end.
-    """
+
+def _is_assignment(key: str) -> bool:
+    return key in names.ASSIGNMENT_KEYS or (
+        key.startswith(names.HAMI_PREFIX) and key.endswith(names.NPU_ALLOCATED_SUFFIX)
+    )
+
+
+def _assignment_problems(
+    manifest: Json | None, old: Json | None, user: User, context: Context, path: str
+) -> Iterator[Problem]:
+    """Yield each change of the devices and CPUs that are assigned to a pod: no user takes those of others, or hides their use."""
     if not user.name or is_trusted(user, context) or is_kubernetes(user):
         return
     before, after = annotations(old), annotations(manifest)
-    for key in sorted(names.ASSIGNMENT_KEYS & (before.keys() | after.keys())):
+    for key in sorted(filter(_is_assignment, before.keys() | after.keys())):
         if before.get(key) != after.get(key):
             verb = f'keep "{before[key]}"' if key in before else "remove it"
             yield forbidden(f"{path}metadata.annotations[{key}]", f"the scheduler assigns devices and CPUs: {verb}")

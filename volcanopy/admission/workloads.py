@@ -26,7 +26,7 @@ from volcanopy.admission.jobs import (
     queue_warnings,
 )
 from volcanopy.admission.ownership import change_problems
-from volcanopy.admission.powers import assignment_problems, protection_problems
+from volcanopy.admission.powers import power_problems, protection_problems
 from volcanopy.admission.request import Request, User, annotations, at, size_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import recorded, submitter, template_author
@@ -128,11 +128,9 @@ def _protection_problems(request: Request, user: User, context: Context) -> Iter
         return  # templates of a job are immutable
     for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
         path = f"spec.tasks[{number}].template."
-        yield from protection_problems(at(task, "template"), None, user, name, context, path)
-        yield from assignment_problems(at(task, "template"), None, user, context, path)
+        yield from power_problems(at(task, "template"), None, user, name, context, path)
     for path, template in merged_templates(request.object):
-        yield from protection_problems(template, None, user, name, context, f"{path}.")
-        yield from assignment_problems(template, None, user, context, f"{path}.")
+        yield from power_problems(template, None, user, name, context, f"{path}.")
 
 
 def validate_cron(request: Request, context: Context) -> Iterator[Problem]:

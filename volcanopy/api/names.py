@@ -120,8 +120,9 @@ HAMI_BIND_PHASE = "hami.io/bind-phase"
 HAMI_BIND_TIME = "hami.io/bind-time"
 NPU_PREDICATE_TIME = "predicate-time"
 ASSIGNMENT_KEYS = frozenset({GPU_INDEX, VGPU_IDS, TOPOLOGY_DECISION, HAMI_NODE, NPU_CORES})
-"""On bound pods: annotations with the devices and CPUs assigned to them. That of NPUs shared by HAMi has the name of their
-kind, and comes with HAMI_NODE."""
+"""On bound pods: annotations with the devices and CPUs assigned to them. Those of NPUs shared by HAMi come with HAMI_NODE."""
+NPU_ALLOCATED_SUFFIX = "-devices-allocated"
+"""The end of the annotation of bound pods with NPUs shared by HAMi; the name of their kind stands before it."""
 NPU_MODE = "huawei.com/vnpu-mode"
 """On pods that wait: annotation; ``hami-core`` divides cards by software, without templates."""
 NPU_CORE_MODE = "hami-vnpu-core"

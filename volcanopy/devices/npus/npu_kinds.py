@@ -95,7 +95,7 @@ class NpuKind(_CopiedEntry):
     @property
     def allocated(self) -> str:
         """The annotation of bound pods with all their cards."""
-        return f"{names.HAMI_PREFIX}{self.word}-devices-allocated"
+        return f"{names.HAMI_PREFIX}{self.word}{names.NPU_ALLOCATED_SUFFIX}"
 
     @property
     def for_runtime(self) -> str:

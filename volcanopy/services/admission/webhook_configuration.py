@@ -186,6 +186,15 @@ def _of_a_job(bindings: Sequence[Binding]) -> str:
 
 
 _ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
+_SHARED_NPUS = (
+    "(has({0}.metadata.annotations) && {0}.metadata.annotations.exists(k, k.startsWith('"
+    + names.HAMI_PREFIX
+    + "') && k.endsWith('"
+    + names.NPU_ALLOCATED_SUFFIX
+    + "') && !(has({1}.metadata.annotations) && k in {1}.metadata.annotations"
+    " && {1}.metadata.annotations[k] == {0}.metadata.annotations[k])))"
+)
+"""Whether an object has an annotation of shared NPUs that the other has not."""
 _OWNERS = "(has({0}.metadata.ownerReferences) ? {0}.metadata.ownerReferences.map(o, o.uid) : [])"
 _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
@@ -219,6 +228,7 @@ def _changed(bindings: Sequence[Binding]) -> Json:
         "changed-after-creation",
         " || ".join(
             [f"{_ENTRY.format('object', part, key)} != {_ENTRY.format('oldObject', part, key)}" for part, key in chosen]
+            + [_SHARED_NPUS.format("object", "oldObject"), _SHARED_NPUS.format("oldObject", "object")]
             + [f"{_OWNERS.format('object')} != {_OWNERS.format('oldObject')}"]
         ),
     )
