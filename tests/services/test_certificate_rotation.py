@@ -8,6 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from structlog.testing import capture_logs
 
 from tests.services.service_cluster import Cluster
 from volcanopy.api.model import Json
@@ -199,8 +200,9 @@ async def test_a_server_that_may_not_create_its_secret_keeps_its_certificate() -
     ring = SharedKeyring(client, "ns", HOSTS, lambda: NOW)
     client.get.side_effect = NotFound(404)
     client.create.side_effect = Forbidden(403)
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden), capture_logs() as logs:
         await ring.renew()
+    assert "run helm upgrade" in logs[0]["event"]
     client.create.side_effect = None
     await ring.renew()
     before = dict(ring.material)

@@ -199,9 +199,12 @@ class SharedKeyring(Keyring):
             except (Conflict, AlreadyExists, NotFound):
                 continue
             except Forbidden:
+                if secret is None:
+                    log.error(
+                        "Secret of the certificates does not exist: run helm upgrade, which creates it", name=SECRET
+                    )
                 if secret is not None or not self.material:
                     raise
-                log.error("Secret with the certificates was deleted: run helm upgrade, which creates it", name=SECRET)
             await self._take(target)
             return
 
