@@ -1,6 +1,8 @@
 """The Python SDK on a running cluster, and that importing the package stays cheap."""
 
 import inspect
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +90,38 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
     group, version = job.manifest["apiVersion"].split("/")
     jobs: Any = api.list_cluster_custom_object(group, version, "batchjobs")
     assert "seen" in [body["metadata"]["name"] for body in jobs["items"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"command": ["sleep", 1]}, "command: 1 is of type int: use strings"),
+        ({"command": None}, "command: None is of type NoneType: use a list of strings"),
+        ({"cpu": math.nan}, "cpu: nan is not finite"),
+        ({"memory": math.inf}, "memory: inf is not finite"),
+        ({"memory": None}, "memory: None is of type NoneType: use a number, or a quantity such as 500m or 2Gi"),
+        ({"env": ["A=1"]}, "env: ['A=1'] is of type list: use a dict"),
+        ({"array": 3}, "array: 3 is of type int: use a string"),
+        ({"deadline": 60}, "deadline: 60 is of type int: use a string"),
+        ({"image": None}, "image: None is of type NoneType: use a string"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(JobError, match=f"^{re.escape(message)}$"):
+        Job(**{"command": ["true"], **arguments})
+
+
+def test_a_word_of_a_command_may_be_a_path() -> None:
+    container = Job([Path("/bin/true"), "x"]).manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["/bin/true", "x"]
+
+
+def test_a_name_and_a_time_of_another_type_are_named() -> None:
+    job = Job(["true"], name="typed")
+    with pytest.raises(JobError, match=r"^name: <Job .* is of type Job: use the name of a job$"):
+        Job.attach(job)  # type: ignore[arg-type]
+    with pytest.raises(JobError, match=r"^timeout: '10s' is of type str: use seconds$"):
+        job.wait(timeout="10s")  # type: ignore[arg-type]
 
 
 def test_an_argument_that_does_not_exist_is_an_error_of_job() -> None:

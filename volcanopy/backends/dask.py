@@ -33,7 +33,7 @@ class Workers(ProcessInterface):
         self, scheduler: str, name: Any, *, python: str, threads: int, count: int, prefix: str, **options: Any
     ) -> None:
         super().__init__(scheduler=scheduler, name=name)
-        memory = amount(options["memory"])
+        memory = amount("memory", options["memory"])
         program = _PROGRAM.format(
             python=shlex.quote(python), address=scheduler, threads=threads, memory=_dask_memory(memory), name=name
         )

@@ -136,6 +136,9 @@ async def shoot(address: str, folder: Path, width: int, scheme: str) -> None:
             await tab.locator("main [data-ready]").wait_for()
             if name == "job":
                 await tab.get_by_text("more nodes like").first.wait_for()
+            if name == "running-job":
+                await tab.get_by_role("button", name="vision-gang-worker-0").click()
+                await tab.get_by_role("region", name="Log of vision-gang-worker-0").wait_for()
             if name == "whatif":
                 await ask(tab)
             await tab.wait_for_function("document.getAnimations().length === 0")

@@ -33,7 +33,7 @@ from volcanopy.client.jobs.program import Array, literal
 from volcanopy.client.progress import progress
 from volcanopy.client.sdk.connected import Connected, JobError, job_errors
 from volcanopy.client.sdk.job import Job
-from volcanopy.client.sdk.tasks import Amount, amount
+from volcanopy.client.sdk.tasks import Amount, amount, check_types
 from volcanopy.kube.client.kinds import Json
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -126,6 +126,7 @@ class Executor(futures.Executor):
         namespace: str = "",
         kubeconfig: Path | str | None = None,
     ) -> None:
+        check_types(str, "a string", image=image, claim=claim, python=python, queue=queue, deadline=deadline)
         with job_errors():
             self._storage = Storage(folder_of(folder), claim, maximum_size)
         if image and not claim and "://" not in self._storage.location:
@@ -137,8 +138,8 @@ class Executor(futures.Executor):
             queue=queue,
             deadline=deadline or None,
             env=[f"{name}={value}" for name, value in (env or {}).items()],
-            cpu=amount(cpu),
-            memory=amount(memory),
+            cpu=amount("cpu", cpu),
+            memory=amount("memory", memory),
             gpus=gpus,
         )
         with job_errors():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from volcanopy.client.jobs.wait import UnreachableError, goal, wait_until_job
 from volcanopy.client.kinds import read
 from volcanopy.client.sdk.connected import Connected, JobError, run
 from volcanopy.client.sdk.notebook import job_html
-from volcanopy.client.sdk.tasks import Amount, Task, job_body
+from volcanopy.client.sdk.tasks import Amount, Task, check_types, job_body
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Json
@@ -50,7 +51,7 @@ class AsyncJob:
 
     def __init__(
         self,
-        command: Sequence[str] = (),
+        command: Sequence[str | os.PathLike[str]] = (),
         *,
         name: str = "",
         image: str = "",
@@ -117,6 +118,7 @@ class AsyncJob:
     @classmethod
     async def attach(cls, name: str, *, namespace: str = "", kubeconfig: Path | str | None = None) -> Self:
         """Return a job that exists. Raises JobError."""
+        check_types(str, "the name of a job", name=name)
         connected = Connected(namespace, kubeconfig)
         async with connected.client() as client:
             return cls._of_body(await client.get(JOBS, connected.namespace, name), connected)
@@ -169,6 +171,7 @@ class AsyncJob:
 
         Raises JobError when it cannot be reached any more, with the end of the log of a pod that failed.
         """
+        check_types((int, float), "seconds", timeout=timeout)
         async with self._reading() as (client, body):
             try:
                 self._seen = await wait_until_job(client, body, goal(until), timeout)

@@ -1,5 +1,7 @@
 """The manifest of a job of one or several tasks, from the arguments of the SDK."""
 
+import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,10 +16,20 @@ Amount = str | float
 """A quantity of Kubernetes, or a number: of CPUs, of bytes."""
 
 
-def amount(value: Amount) -> str:
-    """Return an amount as Kubernetes writes it: ``500m`` for 0.5."""
+def check_types(kind: type | tuple[type, ...], wanted: str, **arguments: object) -> None:
+    """Raise JobError for an argument of another type; ``wanted`` is what the user gives instead."""
+    for name, value in arguments.items():
+        if not isinstance(value, kind):
+            raise JobError(f"{name}: {value!r} is of type {type(value).__name__}: use {wanted}")
+
+
+def amount(argument: str, value: Amount) -> str:
+    """Return an amount as Kubernetes writes it: ``500m`` for 0.5. Raises JobError for no finite number."""
+    check_types((str, int, float), "a number, or a quantity such as 500m or 2Gi", **{argument: value})
     if isinstance(value, str):
         return value
+    if not math.isfinite(value):
+        raise JobError(f"{argument}: {value} is not finite")
     return str(int(value)) if value == int(value) else f"{round(value * 1000)}m"
 
 
@@ -25,7 +37,7 @@ def amount(value: Amount) -> str:
 class Task:
     """A task of a gang: equal pods. The fields are those of :class:`AsyncJob`."""
 
-    command: Sequence[str] = ()
+    command: Sequence[str | os.PathLike[str]] = ()
     image: str = ""
     script: Path | str | None = None
     replicas: int = 1
@@ -43,6 +55,11 @@ class Task:
             raise JobError("command: this is a function: use volcanopy.Executor().submit(function)")
         if isinstance(self.command, str):
             raise JobError(f"command: {self.command!r} is one string: use a list, as {self.command.split()!r}")
+        check_types(Sequence, "a list of strings", command=self.command)
+        for word in self.command:
+            check_types((str, os.PathLike), "strings", command=word)
+        check_types(Mapping, "a dict", env=self.env)
+        check_types(str, "a string", image=self.image)
         if self.template is not None and (
             self.command or self.image or self.script or self.gpus or self.env or self.here
         ):
@@ -55,6 +72,7 @@ def job_body(
     """Return the BatchJob of these tasks, which start together. Raises JobError for invalid values."""
     if not tasks:
         raise JobError("tasks: name at least one task")
+    check_types(str, "a string", name=name, array=array, queue=queue, deadline=deadline)
     common = JobOptions(name=name, array=array, queue=queue, plugin=list(plugins), deadline=deadline or None)
     with job_errors():
         bodies = [_of_task(task, replace(common, task=key)) for key, task in tasks.items()]
@@ -71,12 +89,12 @@ def _of_task(task: Task, common: JobOptions) -> Json:
     options = replace(
         common,
         image=task.image if task.template is None else "template",
-        arguments=list(task.command),
+        arguments=[os.fspath(word) for word in task.command],
         script=Path(task.script) if task.script is not None else None,
         replicas=task.replicas,
         minimum=task.minimum,
-        cpu=amount(task.cpu),
-        memory=amount(task.memory),
+        cpu=amount("cpu", task.cpu),
+        memory=amount("memory", task.memory),
         gpus=task.gpus,
         env=[f"{key}={value}" for key, value in task.env.items()],
         here=task.here,
