@@ -29,13 +29,17 @@ def gangs(volcanopy: Run, kubeconfig: Path) -> Iterator[Run]:
 
 def test_a_pipe_gets_the_state_once_with_the_reason_of_a_waiting_job(gangs: Run) -> None:
     ended = gangs("top", "-n", "test-top")
-    assert ended.status == 0, ended.err
+    assert (ended.status, ended.err) == (0, "")
     lines = [line.split() for line in ended.lines]
     assert re.fullmatch(r"3 nodes, \d+ pods?, jobs: 1 Pending, 1 Running", ended.lines[0].strip())
     jobs = [words for words in lines if words and words[0].startswith("test-top/")]
     assert [words[:2] for words in jobs] == [["test-top/waits", "Pending"], ["test-top/runs", "Running"]]
     assert "request exceeds the capacity of the cluster" in ended.out
     assert next(words[0] for words in lines if words and words[0].startswith("node-")) in {"node-1", "node-2", "node-3"}
+
+
+def test_a_resource_that_no_queue_has_is_an_error(gangs: Run) -> None:
+    assert gangs("top", "--resource", "cpus").sentence() == "--resource cpus: the cluster does not have it: use cpu or memory"
 
 
 def test_a_terminal_is_redrawn_when_the_cluster_changes(gangs: Run, kubeconfig: Path) -> None:

@@ -20,6 +20,7 @@ from volcanopy.cli.framework import tables
 from volcanopy.cli.ui import documents
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.client.durations import current_time
+from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.printable import printable
 
@@ -47,6 +48,7 @@ async def show(client: Client, namespace: str | None, resource: str, *, once: bo
         await asyncio.wait((running, asyncio.create_task(view.started())), return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             running.result()
+        _check_resource(view, resource)
         if once or not sys.stdout.isatty():
             console = console if sys.stdout.isatty() else tables.console(_PIPE)
             console.print(picture(view, resource, current_time(), console))
@@ -60,6 +62,15 @@ async def show(client: Client, namespace: str | None, resource: str, *, once: bo
                     await asyncio.wait_for(view.change_after(revision), _AGES)
     finally:
         running.cancel()
+        await asyncio.wait((running,))
+
+
+def _check_resource(view: ClusterView, resource: str) -> None:
+    """Raise CommandError for a resource that neither nodes nor queues have, where both are known."""
+    names = [row["name"] for row in documents.overview(view, current_time())["resources"]]
+    names = documents.ordered([*names, *documents.queues(view, "", history=False)["resources"]])
+    if resource and resource not in names and not view.unknown:
+        raise CommandError(f"--resource {resource}: the cluster does not have it: use {' or '.join(names)}", 2)
 
 
 def picture(view: ClusterView, resource: str, now: datetime, console: Console) -> RenderableType:
@@ -70,7 +81,7 @@ def picture(view: ClusterView, resource: str, now: datetime, console: Console) -
     rows = max(3, (console.height if console.is_terminal else 1000) - _FIXED - len(overview["resources"]))
     parts: list[RenderableType] = [_counts(overview), _resources(overview), _queues(queues, rows // 3)]
     parts.append(_jobs(jobs, rows // 3) if jobs["total"] else Text("no jobs"))
-    parts.append(_nodes(documents.cluster_map(view), queues["resource"], rows // 3))
+    parts.append(_nodes(documents.cluster_map(view), resource or queues["resource"], rows // 3))
     problems = [f"{missing.kind}: {missing.message}" for missing in view.missing()]
     return Group(*parts, *(Text(printable(text), style="red") for text in problems))
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import NAMESPACE, ClusterOptions
+from volcanopy.cli.framework.options import NAMESPACE_OR_ALL, ClusterOptions
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -13,7 +13,7 @@ app = typer.Typer(rich_markup_mode=None)
 @command(app, "top", examples=["volcanopy top", "volcanopy top --resource nvidia.com/gpu", "volcanopy top --once"])
 async def top(
     cluster: ClusterOptions,
-    namespace: Annotated[str | None, NAMESPACE] = None,
+    namespace: Annotated[str | None, NAMESPACE_OR_ALL] = None,
     resource: Annotated[
         str, typer.Option(metavar="NAME", help="Resource of queues and nodes; by default the scarcest.")
     ] = "",

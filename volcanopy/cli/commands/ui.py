@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import NAMESPACE, ClusterOptions
+from volcanopy.cli.framework.options import NAMESPACE_OR_ALL, ClusterOptions
 from volcanopy.client.errors import CommandError
 
 app = typer.Typer(rich_markup_mode=None)
@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None)
 @command(app, "ui", examples=["volcanopy ui", "volcanopy ui -n research --port 0"])
 async def ui_command(
     cluster: ClusterOptions,
-    namespace: Annotated[str | None, NAMESPACE] = None,
+    namespace: Annotated[str | None, NAMESPACE_OR_ALL] = None,
     address: Annotated[
         str, typer.Option(metavar="IP", help="Address to listen on. Keep it private without `--require-token`.")
     ] = "127.0.0.1",

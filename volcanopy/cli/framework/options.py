@@ -46,6 +46,9 @@ NAMESPACE = typer.Option(
     help="Namespace; by default that of the context.",
     autocompletion=names_of("namespace"),
 )
+NAMESPACE_OR_ALL = typer.Option(
+    "-n", "--namespace", metavar="NAME", help="Namespace; by default all.", autocompletion=names_of("namespace")
+)
 NAMES = typer.Argument(
     metavar="NAME...", hidden=True, help="Names of {plural}.", show_default=False, autocompletion=names_of_group
 )
