@@ -40,6 +40,10 @@ def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> N
     ]
 
 
+def test_the_length_of_a_long_run_is_written_in_full() -> None:
+    assert log_lines(pod(RUNNING, duration="20m"))[1].endswith("it exits with code 0 after 1200s")
+
+
 def test_a_long_command_is_cut_in_the_log() -> None:
     manifest = pod(RUNNING)
     manifest["spec"]["containers"][0]["command"] = ["python3", "-c", "print(1)\n" * 50]

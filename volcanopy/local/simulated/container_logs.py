@@ -87,4 +87,4 @@ def _forecast(pod: Mapping[str, Any], container: str, usual: Stages) -> str:
     if plan.duration == pod_stages.FOREVER:
         return "it runs until it is stopped"
     code = plan.code(run_number(pod, container))
-    return f"it exits with code {code} after {plan.duration:.3g}s"
+    return f"it exits with code {code} after {round(plan.duration, 3):.9g}s"
