@@ -5,7 +5,6 @@ import csv
 import hashlib
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -167,7 +166,7 @@ def test_the_report_is_one_file_with_plots_and_nothing_from_elsewhere(files: Pat
         (["--config", "default", "--config", "default"], "--config: two configurations have the name 'default'"),
         (
             ["--jobs", "out.xls"],
-            "--jobs: the name of the file must end with .csv, .json, .jsonl, .parquet, not 'out.xls'",
+            "--jobs: the name of the file must end with .csv, .json, .jsonl, not 'out.xls'",
         ),
         (["--heartbeat", "often"], "--heartbeat: 'often' is not a duration"),
         (["--format", "swf"], "line 1: a job of an SWF trace has 18 fields"),
@@ -216,12 +215,6 @@ def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
 def test_a_wrong_cluster_is_one_sentence(files: Path, text: str, sentence: str) -> None:
     (files / "cluster.yaml").write_text(text)
     assert sentence in simulate(files).sentence()
-
-
-def test_parquet_needs_its_extra(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    sentence = simulate(files, "--jobs", str(files / "jobs.parquet")).sentence()
-    assert sentence == "--jobs: Parquet needs pyarrow: pip install pyarrow"
 
 
 def test_a_snapshot_has_its_own_configuration_and_running_jobs(files: Path) -> None:

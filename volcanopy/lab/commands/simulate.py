@@ -179,7 +179,7 @@ def simulate_command(
     ] = None,
     jobs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all jobs to a file: .csv, .json (lines) or .parquet."),
+        typer.Option(metavar="FILE", help="Write all jobs to a file: .csv or .json (lines)."),
     ] = None,
     resume: Annotated[
         Path | None,

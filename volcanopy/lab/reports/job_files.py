@@ -1,9 +1,8 @@
-"""The jobs of all runs as a file: CSV, JSON lines or Parquet, a row each."""
+"""The jobs of all runs as a file: CSV or JSON lines, a row each."""
 
 import csv
 import json
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from volcanopy.client.errors import CommandError
 from volcanopy.lab.simulate.measures import bounded_slowdown
 from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
 
-SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+SUFFIXES = (".csv", ".json", ".jsonl")
 COLUMNS = ("configuration", "seed", *JobOutcome._fields, "bounded_slowdown")
 
 
@@ -19,8 +18,6 @@ def check(path: Path) -> None:
     """Raise CommandError if jobs cannot be written to such a file."""
     if path.suffix not in SUFFIXES:
         raise CommandError(f"--jobs: the name of the file must end with {', '.join(SUFFIXES)}, not {path.name!r}", 2)
-    if path.suffix == ".parquet":
-        _pyarrow()
 
 
 def write(path: Path, outcomes: Sequence[Outcome]) -> None:
@@ -32,8 +29,6 @@ def write(path: Path, outcomes: Sequence[Outcome]) -> None:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(COLUMNS)
                 writer.writerows(_rows(outcomes))
-        elif path.suffix == ".parquet":
-            _write_parquet(path, outcomes)
         else:
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps(dict(zip(COLUMNS, row, strict=True))) + "\n" for row in _rows(outcomes))
@@ -46,16 +41,3 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
         for job in outcome.jobs:
             slowdown = bounded_slowdown(job) if job.end >= 0 and job.run_time >= 0 else None
             yield (outcome.configuration, outcome.seed, *job, slowdown)
-
-
-def _write_parquet(path: Path, outcomes: Sequence[Outcome]) -> None:
-    pyarrow, parquet = _pyarrow()
-    columns = list(zip(*_rows(outcomes), strict=True)) or [()] * len(COLUMNS)
-    parquet.write_table(pyarrow.table(dict(zip(COLUMNS, map(list, columns), strict=True))), str(path))
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise CommandError("--jobs: Parquet needs pyarrow: pip install pyarrow") from None
