@@ -100,17 +100,6 @@ def test_jobs_that_never_start_and_rejected_ones_are_named_with_their_reasons(fi
         assert next(row["reason"] for row in csv.DictReader(file)) in waiting
 
 
-def test_finished_runs_are_not_repeated(files: Path) -> None:
-    kept = files / "runs.jsonl"
-    first = simulate(files, "--resume", str(kept))
-    assert kept.read_bytes().count(b"\n") == 1
-    assert simulate(files, "--resume", str(kept)).out == first.out  # its processor time would be another
-    simulate(files, "--resume", str(kept), "--seeds", "2")
-    assert kept.read_bytes().count(b"\n") == 2
-    kept.write_text("{}")
-    assert "is no finished run" in simulate(files, "--resume", str(kept)).sentence()
-
-
 class Page(HTMLParser):
     """The texts of a report's elements of style, script and data."""
 

@@ -181,10 +181,6 @@ def simulate_command(
         Path | None,
         typer.Option(metavar="FILE", help="Write all jobs to a file: .csv or .json (lines)."),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep finished runs in this file; runs that it has are not repeated."),
-    ] = None,
     processes: Annotated[int, typer.Option(min=0, help="Runs at the same time; 0: one for each processor.")] = 0,
 ) -> None:
     """Simulate a workload on a cluster under virtual time.
@@ -196,7 +192,7 @@ def simulate_command(
     from volcanopy.lab.reports import job_files
     from volcanopy.lab.reports.comparison import Comparison
     from volcanopy.lab.reports.report import write_report
-    from volcanopy.lab.reports.runs import FinishedRuns, run_all
+    from volcanopy.lab.reports.runs import run_all
 
     if jobs is not None:
         job_files.check(jobs)
@@ -210,7 +206,7 @@ def simulate_command(
         part = value
 
     with progress(counted(len(tasks), "run"), lambda: part):
-        outcomes = run_all(tasks, FinishedRuns(resume), processes or os.cpu_count() or 1, take)
+        outcomes = run_all(tasks, processes or os.cpu_count() or 1, take)
     names = dict.fromkeys(task.options.configuration for task in tasks)
     comparison = Comparison(
         {name: [outcome for outcome in outcomes if outcome.configuration == name] for name in names}

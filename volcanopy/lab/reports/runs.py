@@ -1,16 +1,11 @@
-"""Runs of a comparison: each configuration with each seed, in parallel, continued after an interruption."""
+"""Runs of a comparison: each configuration with each seed, in parallel."""
 
-import hashlib
-import json
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
 from typing import Any
-
-import msgspec
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.errors import CommandError
@@ -33,12 +28,6 @@ class SimulationRun:
     config: str
     options: Options
 
-    @property
-    def key(self) -> str:
-        """Identity of the run: its results are used again while this is the same."""
-        text = json.dumps([asdict(self.source), self.config, asdict(self.options)], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
-
 
 def simulate(task: SimulationRun, progress: Callable[[float], None] = lambda _: None) -> Outcome:
     """Run a task; ``progress`` is called with the part of the jobs that has ended. Raises CommandError."""
@@ -60,52 +49,19 @@ def simulate(task: SimulationRun, progress: Callable[[float], None] = lambda _: 
     return replace(outcome, cpu_seconds=time.process_time() - begin)
 
 
-class FinishedRuns:
-    """The outcomes of finished runs in a file, a line each: an interrupted comparison goes on from there."""
+def run_all(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[float], None]) -> list[Outcome]:
+    """Run the tasks in as many processes; return their outcomes in the order of the tasks."""
+    if processes > 1 and len(tasks) > 1:
+        return _parallel(tasks, processes, progress)
+    outcomes = []
+    for number, task in enumerate(tasks):
 
-    def __init__(self, path: Path | None) -> None:
-        """Read the file, if there is one. Raises CommandError."""
-        self._path = path
-        self.outcomes: dict[str, Outcome] = {}
-        if path is None or not path.exists():
-            return
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-            try:
-                entry = msgspec.json.decode(line)
-                self.outcomes[entry["key"]] = msgspec.convert(entry["outcome"], Outcome)
-            except (msgspec.MsgspecError, KeyError, TypeError):
-                raise CommandError(
-                    f"--resume: line {number} of {path} is no finished run: delete the file, or name another"
-                ) from None
+        def note(part: float, done: int = number) -> None:
+            progress((done + part) / len(tasks))
 
-    def add(self, task: SimulationRun, outcome: Outcome) -> None:
-        """Add an outcome, and write it."""
-        self.outcomes[task.key] = outcome
-        if self._path is None:
-            return
-        try:
-            with self._path.open("ab") as file:
-                file.write(msgspec.json.encode({"key": task.key, "outcome": outcome}) + b"\n")
-        except OSError as error:
-            raise CommandError(f"--resume: cannot write {self._path}: {error.strerror}", 2) from None
-
-
-def run_all(
-    tasks: Sequence[SimulationRun], finished: FinishedRuns, processes: int, progress: Callable[[float], None]
-) -> list[Outcome]:
-    """Run the tasks that are not finished, in as many processes; return all outcomes in the order of the tasks."""
-    missing = [task for task in tasks if task.key not in finished.outcomes]
-    if processes > 1 and len(missing) > 1:
-        _parallel(missing, finished, processes, progress)
-    else:
-        for number, task in enumerate(missing):
-
-            def note(part: float, done: int = number) -> None:
-                progress((done + part) / len(missing))
-
-            finished.add(task, simulate(task, note))
+        outcomes.append(simulate(task, note))
     progress(1.0)
-    return [finished.outcomes[task.key] for task in tasks]
+    return outcomes
 
 
 _parts: Any = None
@@ -126,25 +82,23 @@ def _in_worker(number: int, task: SimulationRun) -> Outcome:
     return outcome
 
 
-def _parallel(
-    tasks: Sequence[SimulationRun], finished: FinishedRuns, processes: int, progress: Callable[[float], None]
-) -> None:
+def _parallel(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[float], None]) -> list[Outcome]:
     context = multiprocessing.get_context("spawn")
     parts = context.Array("d", len(tasks), lock=False)
     workers = min(processes, len(tasks))
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(parts,)) as pool:
-        running: dict[Future[Outcome], SimulationRun] = {
-            pool.submit(_in_worker, number, task): task for number, task in enumerate(tasks)
-        }
+        runs = [pool.submit(_in_worker, number, task) for number, task in enumerate(tasks)]
         try:
+            running = set(runs)
             while running:
-                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for future in done:
-                    finished.add(running.pop(future), future.result())
+                done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for run in done:
+                    run.result()
                 progress(_mean(parts))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    return [run.result() for run in runs]
 
 
 def _mean(parts: Iterable[float]) -> float:
