@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from volcanopy.api import names
+from volcanopy.api import core, names
 from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy.lab.simulate.engine import Options, Simulator
 from volcanopy.lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
@@ -46,6 +46,20 @@ def test_a_job_waits_until_another_ends() -> None:
     outcome = simulated([Job("a", 0, 100, pods=8), Job("b", 5, 50)])
     assert times(outcome) == {"a": (1, 101), "b": (102, 152)}
     assert outcome.utilisation["cpu"] == pytest.approx((8 * 100 + 50) / (8 * 152))
+
+
+@pytest.mark.parametrize(("mode", "start"), [("", 11), ("soft", 11), ("hard", 101)])
+def test_a_gang_that_requires_a_hypernode_waits_until_one_has_room_for_it(mode: str, start: float) -> None:
+    """Of four nodes, one in each of two racks is free."""
+    racks = world("hypernode a tier=1: node-0 node-1\nhypernode b tier=1: node-2 node-3")
+    objects = [*with_default_queue(equal_nodes(4, {"cpu": "4"})), *racks]
+    blocking = [
+        Job(name, 0, run_time, requests={"cpu": "4"}, node_selector={"kubernetes.io/hostname": node})
+        for name, run_time, node in (("short", 100, "node-0"), ("long", 500, "node-2"))
+    ]
+    topology = core.NetworkTopology(mode=mode, highest_tier_allowed=1) if mode else None
+    gang = Job("gang", 10, 10, pods=2, requests={"cpu": "4"}, topology=topology)
+    assert times(simulated([*blocking, gang], objects))["gang"][0] == start
 
 
 def test_a_job_is_ended_at_its_walltime() -> None:

@@ -121,7 +121,7 @@ class JobObjectCache:
             tuple(job.requests.items()),
             tuple(job.node_selector.items()),
             tuple(job.annotations.items()),
-            msgspec.json.encode(job.affinity) if job.affinity is not None else b"",
+            msgspec.json.encode((job.affinity, job.topology)),
             tuple(
                 (each.name, tuple(each.requests.items()), tuple(each.node_selector.items()))
                 for each in job.alternatives
@@ -187,6 +187,7 @@ def manifest(job: Job, name: str) -> Json:
             "priorityClassName": priority_class(job.priority) if job.priority else "",
             "tasks": [{"name": TASK, "replicas": job.pods, "template": {"spec": spec}}],
         }
+        | ({"networkTopology": msgspec.to_builtins(job.topology)} if job.topology is not None else {})
         | ({"alternatives": alternatives} if alternatives else {}),
     }
 

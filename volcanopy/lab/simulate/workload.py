@@ -54,6 +54,8 @@ class Job:
     preemptable: bool = False
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: core.Affinity | None = None
+    topology: core.NetworkTopology | None = None
+    """Where its pods run together."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Of the job."""
     namespace: str = "default"
