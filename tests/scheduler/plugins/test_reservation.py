@@ -48,6 +48,19 @@ def stream(time: ClusterOverTime, minutes: int = 6, words: str = "", waiting: in
     return keep_coming
 
 
+@pytest.mark.parametrize("actions", ["allocate", "allocate, reclaim"])
+@pytest.mark.parametrize("heads", [1, 2, 3])
+def test_reservations_behind_a_job_do_not_keep_it_from_its_own(heads: int, actions: str) -> None:
+    """Both are larger than the fair share of their queue: the first has nodes reserved, the second the rest of the share."""
+    reservation = {"name": "reservation", "arguments": {"after": "0s", "heads": heads}}
+    tiers: list[list[Any]] = [["priority", "gang", reservation], ["predicates", "proportion"]]
+    plugins = [{"plugins": [{"name": entry} if isinstance(entry, str) else entry for entry in tier]} for tier in tiers]
+    config = parse(msgspec.json.encode({"actions": actions, "tiers": plugins}).decode(), builtin())
+    world = "node n1 cpu=8\nnode n2 cpu=8\nqueue a\nqueue b\njob other queue=b: 1 x cpu=9"
+    large = "".join(f"\njob large{number} queue=a: 2 x cpu=8" for number in (1, 2))
+    assert bound(decide(world + large, config)) == {"large1-0": "n1", "large1-1": "n2"}
+
+
 NEVER = {"after": "never"}
 
 

@@ -261,7 +261,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         for each in self._reservations():
             if each.rejection is not None:
                 behind = each.members & (jobs.priority <= each.job.priority)
-                behind[list(each.behind)] = False
+                behind[list(each.preceding)] = False
                 if each.room is not None:
                     rows = np.flatnonzero(behind)
                     request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
@@ -286,7 +286,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             return 0
         if reserved.fits:
             return _ALL
-        if reserved.plan is None and job.row in reserved.behind:
+        if reserved.plan is None and job.row in reserved.preceding:
             return 0
         known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
         excluded = self._unlent_part(reserved, known, likely)
@@ -330,7 +330,8 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             self.cluster, free, [row for queue in order[: defaults.RESERVING_QUEUES] for row in heads[queue]]
         )
         for queue in order[: defaults.RESERVING_QUEUES]:
-            is_first, starting, slots, tries = queue == keys[0][1], list[int](), self.args.heads, defaults.SKIPPED_JOBS
+            is_first, preceding, slots, tries = queue == keys[0][1], list[int](), self.args.heads, defaults.SKIPPED_JOBS
+            starting = 0
             rows = np.array(heads[queue], dtype=np.intp)
             for row, has_waited in zip(rows.tolist(), self._have_waited(rows).tolist(), strict=True):
                 if not slots or not tries:
@@ -348,11 +349,13 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
                     free -= reserved.plan.needed
                     self._single.planned.append(reserved)
                 if starts:
-                    starting.append(row)
-                    if reserved.plan is None or not has_waited or len(starting) > 1:
+                    starting += 1
+                    preceding.append(row)
+                    if reserved.plan is None or not has_waited or starting > 1:
                         continue  # the order protects it from others of its queue, the first reservation the queue
                 else:
                     is_first, slots = False, slots - 1
-                    reserved.behind = frozenset(starting)
+                    reserved.preceding = frozenset(preceding)
+                    preceding.append(row)
                 result.append(reserved)
         return result

@@ -38,8 +38,8 @@ class ReservedJob:
     """(R,): what the limit leaves to others beside the job, UNLIMITED of what the job does not request; None for nothing."""
     fits: bool = False
     """Whether the job fits now: then no other pod may use the reservation."""
-    behind: frozenset[int] = frozenset()
-    """The rows of the jobs of its queue that precede it and start now."""
+    preceding: frozenset[int] = frozenset()
+    """The rows of the jobs of its queue that precede it and start now, or have a reservation of their own."""
     _amounts: dict[bool, tuple[int, Ints]] = field(default_factory=dict)
     """The result of :meth:`amounts` after so many changes of tasks."""
     _allocated: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
