@@ -13,7 +13,7 @@
 7. Repeat 3 to 6 beyond fair shares for the jobs that only these rejected: they get what no queue below its share can use.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -30,9 +30,8 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
 )
 from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.engine.queue_order import QueueOrder
-from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -64,7 +63,7 @@ class Allocate:
         by_share: list[PendingJob] = []
         if not waiting:
             return by_share
-        place = _Failures(session).place if beyond_shares else partial(place_job, session)
+        place = partial(_place_beyond_shares if beyond_shares else place_job, session)
         tried = session.state(RunningGangs).broken
         queues = QueueOrder(session, waiting, session.queue_key)
         while queues:
@@ -115,36 +114,17 @@ def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQue
     return {queue: JobQueue(jobs) for queue, jobs in entries.items()}
 
 
-class _Failures:
-    """The jobs placed beyond shares; one equal to a job that failed is not tried, since free resources only shrink."""
+def _place_beyond_shares(session: Session, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:
+    """Place a job as :func:`place_job` does, beyond fair shares.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._reasons: dict[Hashable, Recorded | None] = {}
-
-    def place(self, queue: QueueView, pending: PendingJob, is_last: bool) -> bool:
-        """Place a job as :func:`place_job` does.
-
-        One that gets nothing keeps the reason that it had before, unless another gate than free resources rejects it: that
-        one would reject it with a larger share too.
-        """
-        rejections, row = self._session.rejections, pending.job.row
-        key = self._key(queue, pending)
-        if key in self._reasons:
-            rejections.restore(row, self._reasons[key])
-            return False
-        before = rejections.begin_retry(row)
-        placed = place_job(self._session, queue, pending, is_last)
-        if placed:
-            rejections.end_retry(row)
-        else:
-            self._reasons[key] = rejections.beside_shares(row)
-            rejections.restore(row, self._reasons[key] or before)
-        return placed
-
-    def _key(self, queue: QueueView, pending: PendingJob) -> Hashable:
-        session, job = self._session, pending.job
-        if not pending.is_single:
-            return job.row
-        limits = None if session.limits is None else session.limits.limit_class(job.row)
-        return (queue.row, limits, session.hooks.cache_key(TaskView(session.ledger, pending.tasks[0])), job.tally)
+    One that gets nothing keeps the reason that it had before, unless another gate than free resources rejects it: that one
+    would reject it with a larger share too.
+    """
+    rejections, row = session.rejections, pending.job.row
+    before = rejections.begin_retry(row)
+    placed = place_job(session, queue, pending, is_last)
+    if placed:
+        rejections.end_retry(row)
+    else:
+        rejections.restore(row, rejections.beside_shares(row) or before)
+    return placed
