@@ -197,3 +197,21 @@ def test_a_job_with_pods_that_is_not_admitted_has_the_reason_of_one_without() ->
     assert effect.phase == "Pending"
     assert effect.condition is not None
     assert effect.condition.reason == "NotAdmitted"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ("2 x cpu=1", "too little is free in the cluster: cpu requested 1, allocated 4, capacity 4"),
+        ("2 x cpu=8", "request exceeds the capacity of the cluster: cpu requested 8, capacity 4"),
+        (
+            "2 x cpu=1 selector.disk=ssd",
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector",
+        ),
+        ("1 x cpu=1 pvc=data", '0/1 nodes are available: 1 persistentvolumeclaim "data" not found'),
+    ],
+)
+def test_a_full_cluster_does_not_hide_why_no_node_would_take_a_job_if_it_was_empty(tasks: str, message: str) -> None:
+    world_text = f"node n1 cpu=4\njob running: 1 x cpu=4 on=n1\njob a: {tasks}"
+    explain = why(world_text, "a", DEFAULT)
+    assert (explain.gate, explain.message) == ("nodes", message)

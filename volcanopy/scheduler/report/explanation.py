@@ -16,8 +16,9 @@ from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.engine.fit_error import Why
 from volcanopy.scheduler.engine.session import Session
-from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.model.resources import Rows
@@ -47,6 +48,8 @@ class Explainer:
         self._limits: dict[QuotaMessage, Message] = {}
         self._quotas: dict[int, tuple[QuotaMessage, Gate, Message]] = {}
         """What follows from each quota, by the number of the object: many jobs share it."""
+        self._unfit: dict[int, Why] = {}
+        """Why no node takes a task, by its shape."""
         self._positions = _positions(session)
 
     # What follows is computed when the first job is explained: in most cycles none is.
@@ -87,7 +90,11 @@ class Explainer:
         if rejection is not None:
             fitted = session.rejections.placed.get(job.row, 0)
             gate, message = self._rejected(rejection, job, fitted)
-            return self._make(job, gate, self._with_attempts(job, message), fitted)
+            is_full = gate == Gate.NODES and not fitted and not rejection.never_passes
+            never = self._never_fits(job) if admitted and is_full else None
+            if never is None:
+                return self._make(job, gate, self._with_attempts(job, message), fitted)
+            unfit = never, 0
         if unfit is not None:
             why, fitted = unfit
             known = self._messages.get(id(why))
@@ -102,6 +109,22 @@ class Explainer:
         if job.row in self._pods or not admitted:
             return self._make(job, Gate.ACTIONS, _missing_action(session, admitted))
         return None
+
+    def _never_fits(self, job: JobView) -> Why | None:
+        """Why no node takes the waiting pods of a job whatever else ends, which a full cluster would hide; None if one does."""
+        session = self._session
+        if not session.cluster.queries.unplaceable()[job.row]:
+            return None
+        rows, infeasible = job.tasks(Status.PENDING), session.placement.infeasible_nodes
+        _, first = np.unique(session.snapshot.tasks.shape[rows], return_index=True)
+        tasks = [TaskView(session.ledger, row) for row in rows[first].tolist()]
+        if not tasks or not len(session.snapshot.nodes) or not all(infeasible(task).all() for task in tasks):
+            return None
+        task = tasks[0] if len(tasks) == 1 else TaskView(session.ledger, int(session.ordered(rows)[0]))
+        key = int(session.snapshot.tasks.shape[task.row])
+        if key not in self._unfit:
+            self._unfit[key] = session.placement.why_not(task)
+        return self._unfit[key]
 
     def _make(
         self, job: JobView, gate: str, message: Message, fitted: int = 0, nodes: Mapping[str, int] | None = None
