@@ -215,3 +215,13 @@ def test_a_full_cluster_does_not_hide_why_no_node_would_take_a_job_if_it_was_emp
     world_text = f"node n1 cpu=4\njob running: 1 x cpu=4 on=n1\njob a: {tasks}"
     explain = why(world_text, "a", DEFAULT)
     assert (explain.gate, explain.message) == ("nodes", message)
+
+
+def test_a_job_that_runs_with_all_its_pods_is_not_called_unschedulable_when_its_queue_is_deleted() -> None:
+    world_text = """
+    node n1 cpu=4
+    job complete queue=gone phase=Running: 2 x cpu=1 on=n1
+    job partial queue=gone phase=Running min=1: 1 x cpu=1 on=n1, 1 x cpu=1
+    """
+    conditions = {effect.pod_group: effect.condition for effect in decide(world_text, BARE).of(SetPodGroup)}
+    assert [name for name, condition in conditions.items() if condition is not None] == ["default/partial"]

@@ -189,7 +189,7 @@ def _evicted_seconds(session: Session, job: JobView) -> int:
 
 
 def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
-    """Yield the statuses and explanations of jobs whose queue does not exist."""
+    """Yield the statuses and explanations of jobs that wait for pods or nodes, and whose queue does not exist."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
     if None not in queues.objects:
         return
@@ -199,6 +199,8 @@ def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
         if jobs.groups[row] is None:
             continue
         job = JobView(session.ledger, row)
+        if job.is_ready and not session.ledger.job_counts[Status.PENDING, row] and job.phase != "Pending":
+            continue
         name = job.queue.name
         session.reject(job, Rejection(Gate.QUEUE, missing_queue(name)))
         explain = explainer.explain(job)
