@@ -219,13 +219,13 @@ class State(StateTables):
 
     def _rematch(self, first: int = 0) -> None:
         """Update the shapes of the pods that selectors from ``first`` on match, or no longer match."""
-        fresh = self.shapes.selectors[first:]
-        for row in list(self.tasks.rows.values()) if fresh else ():
+        fresh = self.shapes.index(first)
+        for row in list(self.tasks.rows.values()) if len(self.shapes.selectors) > first else ():
             pod = self.tasks.plain["pods"][row]
             if pod is None:  # the row of the pod with the new selector
                 continue
             old = self.shapes.all[self.tasks.plain["shape"][row]]
-            now = {first + number for number, selector in enumerate(fresh) if selector.matches(pod, self.namespaces)}
+            now = self.shapes.matched(pod, self.namespaces, fresh)
             if now == {number for number in old.matched if number >= first}:
                 continue
             count(self, row, -1)

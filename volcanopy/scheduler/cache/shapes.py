@@ -57,6 +57,7 @@ class Shapes:
     def __init__(self) -> None:
         self.all: list[Shape] = []
         self.selectors: list[selectors.PodSelector] = []
+        self._index = selectors.SelectorIndex()
         self._numbers: dict[bytes, int] = {}
         self._last: tuple[core.PodSpec | None, int] = (None, 0)
         """The last specification that has a shape without regard to the rest of the pod."""
@@ -68,7 +69,7 @@ class Shapes:
         if spec is self._last[0] and not self.selectors:
             return self._last[1]
         terms = self._terms(pod) if has_terms(spec) else None
-        matched = self._matched(pod, namespaces)
+        matched = self.matched(pod, namespaces, self._index)
         volumes = pod_claims.kept(spec.volumes)
         bound_to_namespace = bool(volumes or spec.resource_claims)
         key = _ENCODE(
@@ -108,13 +109,22 @@ class Shapes:
             self._last = (spec, known)
         return known
 
-    def _matched(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> frozenset[int]:
-        return frozenset(number for number, selector in enumerate(self.selectors) if selector.matches(pod, namespaces))
+    def index(self, first: int) -> selectors.SelectorIndex:
+        """Return the index of the selectors with numbers from ``first`` on."""
+        return selectors.SelectorIndex(enumerate(self.selectors[first:], first)) if first else self._index
+
+    def matched(
+        self, pod: core.Pod, namespaces: Mapping[str, core.Namespace], index: selectors.SelectorIndex
+    ) -> frozenset[int]:
+        """Return the selectors in an index that match a pod."""
+        candidates = index.candidates(pod)
+        return frozenset(number for number in candidates if self.selectors[number].matches(pod, namespaces))
 
     def _selector(self, selector: selectors.PodSelector) -> int:
         number = self._selector_numbers.setdefault(selector.key(), len(self.selectors))
         if number == len(self.selectors):
             self.selectors.append(selector)
+            self._index.add(number, selector)
         return number
 
     def _terms(self, pod: core.Pod) -> Terms:
