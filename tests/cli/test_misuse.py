@@ -322,6 +322,13 @@ def test_the_address_of_the_web_page_is_named_if_it_cannot_be_used(server: FakeA
     assert refused.status == 1
 
 
+@pytest.mark.parametrize("host", ["https://batch.example.com", "batch.example.com:8443", ""])
+def test_a_host_of_the_web_page_is_a_name(host: str, server: FakeApiServer, tmp_path: Path) -> None:
+    refused = run_in_process("ui", "--host", host, kubeconfig=server.kubeconfig(tmp_path))
+    assert refused.sentence() == f"--host {host}: must be a name without scheme and port, such as batch.example.com"
+    assert refused.status == 2
+
+
 def test_a_missing_context_gets_suggestions(server: FakeApiServer, tmp_path: Path) -> None:
     refused = run_in_process("job", "list", "--context", "prod", kubeconfig=server.kubeconfig(tmp_path))
     assert "there is no context 'prod'; it has canned; choose one with --context" in refused.sentence()

@@ -39,7 +39,10 @@ def test_a_pipe_gets_the_state_once_with_the_reason_of_a_waiting_job(gangs: Run)
 
 
 def test_a_resource_that_no_queue_has_is_an_error(gangs: Run) -> None:
-    assert gangs("top", "--resource", "cpus").sentence() == "--resource cpus: the cluster does not have it: use cpu or memory"
+    assert (
+        gangs("top", "--resource", "cpus").sentence()
+        == "--resource cpus: the cluster does not have it: use cpu or memory"
+    )
 
 
 def test_a_terminal_is_redrawn_when_the_cluster_changes(gangs: Run, kubeconfig: Path) -> None:

@@ -1,6 +1,7 @@
 """``volcanopy ui``: the web page of a cluster."""
 
 import asyncio
+import re
 import signal
 from typing import Annotated
 
@@ -55,6 +56,9 @@ async def ui_command(
     for option, url in (("--scheduler-metrics", scheduler_metrics), ("--prometheus", prometheus)):
         if url and not url.startswith(("http://", "https://")):
             raise CommandError(f"{option} {url}: must be a URL, such as http://127.0.0.1:8080")
+    for name in host or ():
+        if not re.fullmatch(r"[A-Za-z0-9.-]+", name):
+            raise CommandError(f"--host {name}: must be a name without scheme and port, such as batch.example.com", 2)
     metrics = of_url(scheduler_metrics) if scheduler_metrics else None
     settings = UiSettings(
         address, port, namespace, allow_changes, tuple(host or ()), metrics, prometheus, require_token
