@@ -76,13 +76,6 @@ def test_the_image_of_the_readme_shows_the_demo() -> None:
 
 
 @as_root
-def test_as_root_without_optional_programs_the_demo_runs_in_namespaces_of_the_kernel(
-    open_folder: Path, without_optional_programs: str
-) -> None:
-    check(run_demo(open_folder, user=False, path=without_optional_programs), "namespaces")
-
-
-@as_root
 def test_as_root_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
     check(run_demo(open_folder, user=False, options=("--isolation", "plain")), "plain processes")
 
@@ -97,7 +90,10 @@ def test_as_root_of_a_container_without_mounts_and_network_the_demo_runs_as_plai
 
 
 @pytest.mark.parametrize("user", [pytest.param(False, marks=as_root), True], ids=["root", "user"])
-def test_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder: Path, user: bool) -> None:
+def test_without_optional_programs_the_demo_runs_in_a_checkout_that_others_cannot_read(
+    open_folder: Path, without_optional_programs: str, user: bool
+) -> None:
+    """As root in name spaces of the kernel, as a user on the best step that works."""
     checkout = open_folder / "closed"
     checkout.mkdir(mode=0o700)
     for name in ("volcanopy", "examples/demo"):
@@ -105,18 +101,12 @@ def test_the_demo_runs_in_a_checkout_that_others_cannot_read(open_folder: Path, 
     if user and os.geteuid() == 0:
         for path in (checkout, *checkout.rglob("*")):
             os.chown(path, USER, USER)
-    check(run_demo(open_folder, checkout, user=user), "" if user else "namespaces")
+    check(run_demo(open_folder, checkout, user=user, path=without_optional_programs), "" if user else "namespaces")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: run `make packages`")
 def test_as_a_user_the_demo_runs_in_bubblewrap(open_folder: Path) -> None:
     check(run_demo(open_folder, user=True), "bubblewrap")
-
-
-def test_as_a_user_without_bubblewrap_the_demo_runs_on_the_best_step_that_works(
-    open_folder: Path, without_optional_programs: str
-) -> None:
-    check(run_demo(open_folder, user=True, path=without_optional_programs), "")
 
 
 def test_as_a_user_the_demo_runs_as_plain_processes(open_folder: Path) -> None:

@@ -90,23 +90,23 @@ def search_path_with(module: str, uid: int) -> str:
     pytest.skip(f"package {module} is not installed for programs of uid {uid}: pip install '.[examples]'")
 
 
-on_strongest_step = pytest.mark.parametrize(
-    ("user", "step"),
-    [
-        pytest.param(*case.values, id=case.id, marks=[*case.marks, *(() if case.values in STRONGEST else [nightly])])
+def on_steps(*by_day: tuple[bool, str]) -> pytest.MarkDecorator:
+    """On these steps by day, and on the others by night."""
+    cases = [
+        pytest.param(*case.values, id=case.id, marks=[*case.marks, *(() if case.values in by_day else [nightly])])
         for case in STEPS
-    ],
-)
+    ]
+    return pytest.mark.parametrize(("user", "step"), cases)
 
 
 @pytest.mark.slow("runs four examples")
-@on_strongest_step
+@on_steps(*STRONGEST)
 def test_the_examples_compute_their_results(open_folder: Path, step: str, user: bool) -> None:
     run(open_folder, step, user=user)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < CPUS_OF_ALTERNATIVE, reason=f"needs {CPUS_OF_ALTERNATIVE} cpus")
-@on_strongest_step
+@on_steps(STRONGEST[os.geteuid() != 0])
 def test_a_job_takes_the_alternative_that_the_machine_can_run(open_folder: Path, step: str, user: bool) -> None:
     printed = run_files(open_folder, ["examples/26-alternatives"], step, user=user)
     assert re.search(r"^train +Completed", printed, re.MULTILINE), printed
@@ -114,7 +114,7 @@ def test_a_job_takes_the_alternative_that_the_machine_can_run(open_folder: Path,
 
 @pytest.mark.slow("runs an example that is preempted and continues")
 @pytest.mark.skipif(os.cpu_count() != CPUS_OF_CHECKPOINT, reason=f"is written for {CPUS_OF_CHECKPOINT} cpus")
-@on_strongest_step
+@on_steps(STRONGEST[os.geteuid() != 0])
 def test_a_preempted_job_continues_at_its_checkpoint(open_folder: Path, step: str, user: bool) -> None:
     config = ["--scheduler-config", "examples/21-checkpoint/scheduler.conf"]
     printed = run_files(open_folder, ["examples/21-checkpoint/flow.yaml", *config], step, user=user)
