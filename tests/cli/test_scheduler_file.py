@@ -5,19 +5,6 @@ from pathlib import Path
 from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES
 
-FOLDER = EXAMPLES / "20-shared-gpu"
-
-
-def test_the_readme_command_runs_the_shared_gpu_example() -> None:
-    readme = (EXAMPLES / "README.md").read_text()
-    command = next(
-        line for line in readme.splitlines() if line.startswith("$ volcanopy local run examples/20-shared-gpu")
-    )
-    words = [word.replace("examples/", f"{EXAMPLES}/") for word in command.split()[2:]]
-    done = run_program(*words)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].split()[:6] == ["models", "Completed", "5", "5", "5", "default"]
-
 
 def test_an_invalid_scheduler_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("actions: allocte\n")
