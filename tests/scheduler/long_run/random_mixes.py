@@ -34,11 +34,12 @@ def random_case(seed: int) -> Case:
     siblings = {name: sum(weights[other] for other in names if parents[other] == parents[name]) for name in names}
     expected = {name: weights[name] / siblings[name] for name in names}
     evicts = dice.random() < 0.4
-    # Without evictions a job that needs several free nodes starts only with a reservation: one for the first job of each queue.
+    # A job that needs several free nodes, and may not evict as it is larger than the fair share of its queue, starts only with a
+    # reservation: one for the first job of each queue.
     heads = {"name": "reservation", "arguments": {"heads": len(names)}}
     return Case(
         name=f"mix {seed}",
-        config=config(EVICT) if evicts else config(ADMIT, first=[heads]),
+        config=config(EVICT if evicts else ADMIT, first=[heads]),
         queues="\n".join(lines),
         streams=tuple(streams),
         expected=expected,
