@@ -167,6 +167,7 @@ class Model(BaseModel):
         populate_by_name=True,
         extra="ignore",
         frozen=True,
+        defer_build=True,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()

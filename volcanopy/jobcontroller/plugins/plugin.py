@@ -35,7 +35,9 @@ class PluginError(ValueError):
 class Arguments(BaseModel):
     """The base of plugin arguments: ``--kebab-case`` on the command line, unknown ones rejected."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"))
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-"), defer_build=True
+    )
 
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)

@@ -27,7 +27,7 @@ Key = float | int | str | tuple[Any, ...]
 class Arguments(BaseModel):
     """Base class of plugin arguments: a key that is not declared is an error when the configuration is read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     @property
     def measures_read(self) -> tuple[str, ...]:
