@@ -162,6 +162,12 @@ POWERS = (
         enforced_by="ValidatingAdmissionPolicy",
     ),
     Power(
+        name="pod anti-affinity with `namespaces` or `namespaceSelector`",
+        effect="pods of these namespaces are not placed beside the pods, as in Kubernetes",
+        permitted="everybody, but for namespaces with a ResourceQuota of the scope `CrossNamespacePodAffinity`",
+        enforced_by="kube-apiserver, not the embedded one",
+    ),
+    Power(
         name="`cluster-autoscaler.kubernetes.io/safe-to-evict`, `karpenter.sh/do-not-disrupt`",
         effect="none on evictions by volcanopy",
         permitted="everybody",
