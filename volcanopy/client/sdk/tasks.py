@@ -16,11 +16,11 @@ Amount = str | float
 """A quantity of Kubernetes, or a number: of CPUs, of bytes."""
 
 
-def check_types(kind: type | tuple[type, ...], wanted: str, **arguments: object) -> None:
-    """Raise JobError for an argument of another type; ``wanted`` is what the user gives instead."""
+def check_types(kind: type | tuple[type, ...], remedy: str, **arguments: object) -> None:
+    """Raise JobError for an argument of another type; ``remedy`` is what to use."""
     for name, value in arguments.items():
         if not isinstance(value, kind):
-            raise JobError(f"{name}: {value!r} is of type {type(value).__name__}: use {wanted}")
+            raise JobError(f"{name}: {value!r} is of type {type(value).__name__}: use {remedy}")
 
 
 def amount(argument: str, value: Amount) -> str:
