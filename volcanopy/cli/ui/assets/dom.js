@@ -77,6 +77,14 @@ export function table(columns, rows, { empty = "none" } = {}) {
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, place) => h("td", { class: cell === "-" ? `${all[place].kind ?? ""} none` : all[place].kind, "data-label": labels[place] }, cell)))))));
 }
 
+// Gives a control these options, with an empty one first if that has a text, and chooses one of them.
+export function setOptions(select, names, chosen, empty = "") {
+  const wanted = [...(empty ? [""] : []), ...new Set([...names, ...(chosen ? [chosen] : [])])];
+  if ([...select.options].map((option) => option.value).join("\n") !== wanted.join("\n"))
+    select.replaceChildren(...wanted.map((name) => h("option", { value: name }, name || empty)));
+  select.value = chosen;
+}
+
 export function card(title, ...content) {
   return h("section", { class: "card", "aria-label": title }, h("h2", {}, title), content);
 }

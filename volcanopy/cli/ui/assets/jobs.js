@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { meter } from "./charts.js";
-import { fill, h, jobLink, nothing, table } from "./dom.js";
+import { fill, h, jobLink, nothing, setOptions, table } from "./dom.js";
 
 // Columns whose content must not be broken, and those that are left out where the window is not wide.
 const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text", "ESTIMATED START": "note", MIN: "extra", PROGRESS: "progress", RETRIES: "extra", USER: "note" };
@@ -29,9 +29,9 @@ export function jobs() {
     const mine = ++number;
     const data = await get(`/api/jobs?${new URLSearchParams(query)}`);
     if (mine !== number) return;
-    options(queue, "all queues", data.queues, query.queue);
-    options(phase, "all phases", data.phases, query.phase);
-    options(sort, "waiting first", data.headings, query.sort.replace("-", ""));
+    setOptions(queue, data.queues, query.queue, "all queues");
+    setOptions(phase, data.phases, query.phase, "all phases");
+    setOptions(sort, data.headings, query.sort.replace("-", ""), "waiting first");
     if (!data.all) return fill(content, nothing(data, ["batchjobs"], "There are no jobs. Create one with: volcanopy job run --image busybox -- echo hello"));
     if (!data.total) return fill(content, h("p", { class: "empty" }, `None of ${data.all} jobs matches.`));
     fill(content, jobTable(data, SHOWN, column),
@@ -73,11 +73,4 @@ export const phaseChip = (phase) => h("span", { class: `chip phase ${phase}` }, 
 // Jobs of volcanopy's own API have no mark.
 function kind(api) {
   return api === "volcanopy" ? null : [" ", h("span", { class: "chip", title: `a job of the API of ${api}` }, api)];
-}
-
-function options(select, all, names, chosen) {
-  const wanted = ["", ...new Set([...names, ...(chosen ? [chosen] : [])])];
-  if ([...select.options].map((option) => option.value).join("\n") === wanted.join("\n")) return;
-  select.replaceChildren(...wanted.map((name) => h("option", { value: name }, name || all)));
-  select.value = chosen;
 }

@@ -1,5 +1,5 @@
 import { get } from "./api.js";
-import { amount, card, fill, h, jobLink, nothing, table } from "./dom.js";
+import { amount, card, fill, h, jobLink, nothing, setOptions, table } from "./dom.js";
 import { legend } from "./charts.js";
 import { byName, clusterMap, colourOf, owners } from "./map.js";
 
@@ -20,10 +20,8 @@ export function nodes() {
 
   async function refresh() {
     const data = await get("/api/nodes");
-    if ([...select.options].map((option) => option.value).join() !== data.resources.join())
-      select.replaceChildren(...data.resources.map((name) => h("option", { value: name }, name)));
     resource = data.resources.includes(resource) ? resource : data.resources[0] ?? "";
-    select.value = resource;
+    setOptions(select, data.resources, resource);
     const shown = { ...data, nodes: grouped(data, data.nodes.filter((node) => node[0].includes(find)), data.resources.indexOf(resource)) };
     if (!data.nodes.length) fill(map, nothing(data, ["nodes"], "The cluster has no nodes."));
     else if (!shown.nodes.length) fill(map, h("p", { class: "empty" }, `None of ${data.nodes.length} nodes matches.`));

@@ -1,7 +1,7 @@
 // The page of one queue: amounts and limits, over time, users, and its jobs in their order.
 
 import { get } from "./api.js";
-import { card, fill, h, table } from "./dom.js";
+import { card, fill, h, setOptions, table } from "./dom.js";
 import { jobTable } from "./jobs.js";
 import { chartLegend, evictionsOf, queueChart, queuePageLink } from "./queues.js";
 
@@ -13,9 +13,7 @@ export function queue(name) {
 
   async function refresh() {
     const [data, { decisions }] = await Promise.all([get(`/api/queue?${new URLSearchParams({ name, resource })}`), get("/api/decisions")]);
-    if ([...select.options].map((option) => option.value).join() !== data.resources.join())
-      select.replaceChildren(...data.resources.map((each) => h("option", { value: each }, each)));
-    select.value = data.resource;
+    setOptions(select, data.resources, data.resource);
     const marks = evictionsOf(decisions);
     fill(content,
       h("div", { class: "grid" },

@@ -1,6 +1,6 @@
 import { get, theSession } from "./api.js";
 import { clock, legend, style, timeline } from "./charts.js";
-import { amount, card, fill, h, isBinary, nothing, table } from "./dom.js";
+import { amount, card, fill, h, isBinary, nothing, setOptions, table } from "./dom.js";
 import { QUEUE_LEGEND, queueBar, queueLink, scaleOf } from "./overview.js";
 
 export function queues() {
@@ -17,9 +17,7 @@ export function queues() {
   async function refresh() {
     const data = await get(`/api/queues?resource=${encodeURIComponent(resource)}`);
     const chosen = data.history.resource;
-    if ([...select.options].map((option) => option.value).join() !== data.resources.join())
-      select.replaceChildren(...data.resources.map((name) => h("option", { value: name }, name)));
-    select.value = chosen;
+    setOptions(select, data.resources, chosen);
     const [decisions, rows] = [await get("/api/decisions"), []];
     if (period && (kept?.key !== `${period} ${chosen}` || Date.now() - kept.time > 60000))
       kept = { key: `${period} ${chosen}`, time: Date.now(), data: await get(`/api/queues/history?period=${period}&resource=${encodeURIComponent(chosen)}`) };

@@ -1,5 +1,5 @@
 import { get, post } from "./api.js";
-import { card, fill, h, jobLink, table } from "./dom.js";
+import { card, fill, h, jobLink, setOptions, table } from "./dom.js";
 import { byName, clusterMap } from "./map.js";
 
 const EXAMPLE = `apiVersion: batch.volcanopy.io/v1alpha1
@@ -50,9 +50,9 @@ export function whatif() {
     const names = [];
     const walk = (each) => { names.push(each.name); (each.children ?? []).forEach(walk); };
     queues.tree.queues.forEach(walk);
-    target.replaceChildren(...names.filter((name) => name !== "root").map((name) => h("option", { value: name }, name)));
-    target.value = names.includes("default") ? "default" : target.value;
-    queue.replaceChildren(h("option", { value: "" }, "no change"), ...names.filter((name) => name !== "root").map((name) => h("option", { value: name }, name)));
+    const targets = names.filter((name) => name !== "root");
+    setOptions(target, targets, targets.includes("default") ? "default" : targets[0] ?? "");
+    setOptions(queue, targets, "", "no change");
     loaded = true;
   }
 
