@@ -14,11 +14,11 @@ MAXIMUM_SCRIPT = 96 * 1024
 _LAUNCH = 'f=$(mktemp) && printf %s "$0" > "$f" && chmod 700 "$f" && '
 """Writes the script to a file, so that its first line names the program that runs it."""
 _RUN = '"$f" "$@"'
-_WITH_SIGNAL = """{{ {command} & }}
-trap '{signal}' TERM
+_WITH_SIGNAL = """trap '{signal}' TERM && {{ {command} & }}
 wait $!; status=$?
 while kill -0 $! 2>/dev/null; do wait $!; status=$?; done
 exit $status"""
+"""The trap comes first: the command may be ready, and be told to end, before the shell is at its next line."""
 _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 _NOT_PASSED = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "KUBECONFIG"})
 
