@@ -139,8 +139,14 @@ class Judge:
         self.faults.append(text)
 
     def node(self, body: Json, gone: bool) -> None:
-        """See a node."""
+        """See a node: it is large enough for its pods, also for those that were seen before it said what it has."""
+        before = self.nodes.get(body["metadata"]["uid"])
         _put(self.nodes, body, gone)
+        if not gone and not _allocatable(before):
+            name = body["metadata"]["name"]
+            bound = [pod for pod in self.pods.values() if pod["spec"].get("nodeName") == name]
+            if bound:
+                self._fits(name, bound[-1])
 
     def group(self, body: Json, gone: bool) -> None:
         """See a PodGroup."""
@@ -183,9 +189,9 @@ class Judge:
 
     def _fits(self, node: str, pod: Json) -> None:
         body = next((node_body for node_body in self.nodes.values() if node_body["metadata"]["name"] == node), None)
-        if body is None:
-            return
-        allocatable = (body.get("status") or {}).get("allocatable") or {}
+        allocatable = _allocatable(body)
+        if not allocatable:
+            return  # judged when the node says it: the watch of pods may be ahead of that of nodes
         used: dict[str, int] = defaultdict(int)
         for other in self.pods.values():
             if other["spec"].get("nodeName") == node and _phase(other) not in OVER:
@@ -281,6 +287,11 @@ def _put(bodies: dict[str, Json], body: Json, gone: bool) -> None:
 
 def _key(body: Json) -> str:
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _allocatable(node: Json | None) -> Json:
+    """Return what a node has for pods; nothing, if it is not known or has just been registered."""
+    return ((node or {}).get("status") or {}).get("allocatable") or {}
 
 
 def _phase(pod: Json) -> str:

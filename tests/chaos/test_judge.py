@@ -78,6 +78,15 @@ def test_a_node_with_more_than_it_has(judge: Judge) -> None:
     assert judge.faults == ["node n1 has cpu 2000, and its pods request 3000 with x/p3"]
 
 
+def test_a_node_that_says_what_it_has_after_its_pods_were_seen(judge: Judge) -> None:
+    late = node("n3", "2")
+    judge.node({**late, "status": {}}, False)
+    see(judge, pod("a-0", "n3"), pod("a-1", "n3"), pod("a-2", "n3"))
+    assert judge.faults == []
+    judge.node(late, False)
+    assert judge.faults == ["node n3 has cpu 2000, and its pods request 3000 with x/a-2"]
+
+
 def test_a_finished_pod_leaves_its_place(judge: Judge) -> None:
     see(judge, pod("p1", "n1", cpu="2"), pod("p1", "n1", "Succeeded", cpu="2"), pod("p2", "n1", cpu="2"))
     assert judge.faults == []
