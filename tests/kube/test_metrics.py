@@ -57,7 +57,7 @@ def test_metrics_that_volcano_has_have_its_names_but_for_units() -> None:
 def test_labels_have_bounded_cardinality() -> None:
     labels = {label for instrument in registry.INSTRUMENTS for label in instrument.labels}
     assert labels == {
-        "OnSession", "action", "basis", "code", "component", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
+        "OnSession", "action", "basis", "code", "component", "configuration", "controller", "gate", "jobflow_namespace", "kind", "operation", "outcome", "part",
         "phase", "plugin", "queue_name", "reason", "resource", "result", "stage", "verb", "verdict", "version", "webhook",
     }  # fmt: skip
 
