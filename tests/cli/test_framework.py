@@ -20,7 +20,7 @@ from volcanopy.cli.framework.selection import PartialError, for_each
 from volcanopy.client.durations import seconds, since, span
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs import status
-from volcanopy.client.jobs.pods import Pod, state
+from volcanopy.client.jobs.pods import Pod, readiness, restarts, state
 from volcanopy.client.kinds import read
 from volcanopy.client.objects import bare_name
 from volcanopy.client.watch import watch_objects
@@ -236,3 +236,20 @@ def test_the_state_of_a_pod_is_that_of_kubectl(pod_status: Json, deleted: bool, 
         "status": pod_status,
     }
     assert state(read(Pod, pod)) == said
+
+
+def test_a_sidecar_counts_as_ready_and_does_not_give_an_ended_pod_its_state() -> None:
+    main = {"name": "c", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
+    sidecar = {"name": "s", "started": False, "restartCount": 2, "state": {"terminated": {"exitCode": 143}}}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": {"initContainers": [{"name": "s", "restartPolicy": "Always"}], "containers": [{"name": "c"}]},
+        "status": {
+            "phase": "Succeeded",
+            "conditions": [{"type": "Initialized", "status": "True"}],
+            "initContainerStatuses": [sidecar],
+            "containerStatuses": [main],
+        },
+    }
+    assert (state(read(Pod, pod)), readiness(read(Pod, pod))) == ("Completed", "0/2")
+    assert restarts(read(Pod, pod), datetime.now(UTC)) == "2"

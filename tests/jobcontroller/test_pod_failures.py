@@ -187,3 +187,14 @@ def test_a_job_says_which_pod_fails_again_and_again() -> None:
     assert (world.message, world.status_writes) == (expected, writes)
     set_status(world, "job-a-1", "Running", {**container({"running": {}}), "restartCount": 3, "lastState": end})
     assert (world.status["state"]["reason"], world.message) == ("Started", "2/2 pods running")
+
+
+def test_the_exit_code_of_a_sidecar_matches_no_policy_and_is_no_cause() -> None:
+    world = admitted(policies=[{"exitCode": 143, "action": "CompleteJob"}])
+    world.pods["job-a-0"]["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    world.pods["job-a-0"]["status"]["initContainerStatuses"] = [terminated(143, "Error", name="proxy")]
+    failed = world.pods["job-a-0"]["status"] | {"phase": "Failed", "containerStatuses": [terminated(1, "Error")]}
+    world.pods["job-a-0"]["status"] = failed
+    world.settle()
+    expected = 'task "a": 0/1 required pods succeeded: pod job-a-0 failed with exit code 1'
+    assert (world.phase, world.message) == ("Failed", expected)

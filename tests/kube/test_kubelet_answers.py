@@ -118,6 +118,12 @@ def test_a_pod_of_a_lost_node_was_evicted_by_the_taint_manager() -> None:
     assert eviction[1] == "Taint manager: deleting due to NoExecute taint"
 
 
+def test_the_job_controller_knows_the_sidecars_of_a_pod() -> None:
+    slim = slimming_of_jobs()
+    assert slim(pod("succeeded-with-sidecar")).spec.sidecars == {"sidecar"}
+    assert not slim(pod("failed-init")).spec.sidecars
+
+
 PROBLEMS = {
     "image-pull-back-off": 'container "main": ErrImagePull: failed to pull and unpack image "localhost:1/absent:1": ',
     "err-image-pull": 'container "main": ErrImagePull: failed to pull and unpack image "localhost:1/absent:1": ',

@@ -174,6 +174,11 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
     termination_grace_period_seconds: int | None = None
     active_deadline_seconds: int | None = None
 
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """The names of the init containers that run beside the others: they do not decide whether the pod succeeds."""
+        return frozenset(container.name for container in self.init_containers if container.restart_policy == "Always")
+
 
 class PodTemplate(ReadModel, frozen=True, kw_only=True, gc=False):
     """Template of pods."""

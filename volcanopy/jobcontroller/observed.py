@@ -80,11 +80,15 @@ class JobPod:
 
     @property
     def _failed_ends(self) -> dict[int, Terminated]:
-        """The terminations of its containers that failed, the first with each exit code."""
+        """The terminations of its containers that failed, the first with each exit code.
+
+        Sidecars do not count: they are stopped with the pod, often by a signal, and never the reason of its failure.
+        """
         ends: dict[int, Terminated] = {}
+        sidecars = self.pod.spec.sidecars
         for container in self._containers:
             end = container.state.terminated
-            if end is not None and end.exit_code:
+            if end is not None and end.exit_code and container.name not in sidecars:
                 ends.setdefault(end.exit_code, end)
         return ends
 

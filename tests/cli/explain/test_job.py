@@ -340,6 +340,19 @@ def test_the_problem_of_a_failed_or_crashing_pod_has_the_text_of_its_container(e
     assert lines.count(f'    container "c" exited with code {text}') == 2
 
 
+def test_the_end_of_a_sidecar_is_not_the_problem_of_a_failed_pod() -> None:
+    ended = {"state": {"terminated": {"exitCode": 143}}}, {"state": {"terminated": {"exitCode": 3}}}
+    failed = a_pod(
+        "train-0",
+        "Failed",
+        initContainerStatuses=[{"name": "proxy", **ended[0]}],
+        containerStatuses=[{"name": "c", **ended[1]}],
+    )
+    failed["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    lines = plain(job_lines(report(a_job("Failed", "..."), pods=[failed]))).splitlines()
+    assert '    container "c" exited with code 3' in lines
+
+
 @pytest.mark.parametrize(
     ("phase", "reason", "shown"),
     [

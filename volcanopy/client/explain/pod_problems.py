@@ -65,7 +65,7 @@ def _problem(pod: Pod) -> tuple[str, str] | None:
     if status.phase == "Succeeded":
         return None
     if status.phase == "Failed":
-        return FAILED, _failure(status)
+        return FAILED, _failure(pod)
     if pod.metadata.deletion_timestamp is not None:
         return TERMINATING, ""
     if not pod.spec.node_name:
@@ -99,10 +99,11 @@ def _container_problem(status: PodStatus) -> tuple[str, str] | None:
     return None
 
 
-def _failure(status: PodStatus) -> str:
+def _failure(pod: Pod) -> str:
+    status, sidecars = pod.status, pod.spec.sidecars
     for container in _containers(status):
         terminated = container.state.terminated
-        if terminated is not None and terminated.exit_code:
+        if terminated is not None and terminated.exit_code and container.name not in sidecars:
             return f'container "{container.name}" {_exit(terminated)}'
     return single_line(": ".join(filter(None, (status.reason, status.message))))
 

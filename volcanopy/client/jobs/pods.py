@@ -101,13 +101,17 @@ def state(pod: Pod) -> str:
         condition.type == "PodScheduled" and condition.reason == "SchedulingGated" for condition in status.conditions
     )
     default = "SchedulingGated" if gated else status.reason or status.phase or "Pending"
-    return _init_state(pod) or _container_state(pod) or default
+    initial = _init_state(pod)
+    if initial and not any(
+        condition.type == "Initialized" and condition.status == "True" for condition in status.conditions
+    ):
+        return initial
+    return _container_state(pod) or initial or default
 
 
 def _init_state(pod: Pod) -> str:
-    """Return the state while init containers run; empty afterwards."""
-    containers = pod.spec.init_containers
-    sidecars = {container.name for container in containers if container.restart_policy == "Always"}
+    """Return the state that init containers give the pod; empty when they are done."""
+    containers, sidecars = pod.spec.init_containers, pod.spec.sidecars
     for number, status in enumerate(pod.status.init_container_statuses):
         waiting, terminated = status.state.waiting, status.state.terminated
         if (terminated and terminated.exit_code == 0) or (status.name in sidecars and status.started):
@@ -134,17 +138,24 @@ def _container_state(pod: Pod) -> str:
 
 
 def readiness(pod: Pod) -> str:
-    """Return the number of ready containers: ``1/2``."""
-    return f"{sum(status.ready for status in pod.status.container_statuses)}/{len(pod.spec.containers)}"
+    """Return the number of ready containers, sidecars included: ``1/2``."""
+    total = len(pod.spec.containers) + len(pod.spec.sidecars)
+    return f"{sum(status.ready for status in _lasting(pod))}/{total}"
 
 
 def restarts(pod: Pod, now: datetime) -> str:
     """Return the number of container restarts, with the time since the last one."""
-    statuses = pod.status.container_statuses
+    statuses = _lasting(pod)
     count = sum(status.restart_count for status in statuses)
     ends = [status.last_state.terminated.finished_at for status in statuses if status.last_state.terminated]
     last = max((end for end in ends if end), default=None)
     return f"{count} ({since(last, now)} ago)" if count and last else str(count)
+
+
+def _lasting(pod: Pod) -> list[ContainerStatus]:
+    """Return the containers that run as long as the pod does: the sidecars and the others that are no init containers."""
+    beside = [status for status in pod.status.init_container_statuses if status.name in pod.spec.sidecars]
+    return [*beside, *pod.status.container_statuses]
 
 
 def pod_rows(pods: Sequence[Pod], now: datetime) -> list[tuple[str, ...]]:

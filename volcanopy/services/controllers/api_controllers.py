@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from volcanopy.api import names
-from volcanopy.api.core import Pod, PodGroup, PodSpec
+from volcanopy.api.core import Container, Pod, PodGroup, PodSpec
 from volcanopy.jobcontroller.observed import DISRUPTION_TARGET
 from volcanopy.jobcontroller.plugins.registry import Registry
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
@@ -80,14 +80,16 @@ class ApiControllers:
 def slimming_of_jobs() -> Callable[[Pod], Pod]:
     """Return the function that removes from pods of jobs what no plan for a job depends on; equal parts become one object.
 
-    That is the specification but for the node, and conditions of which there are several in each running pod: only that of an
-    eviction matters.
+    That is the specification but for the node and the names of sidecars, and conditions, of which there are several in each
+    running pod: only that of an eviction matters.
     """
     shared = SharedParts()
 
     def slim(pod: Pod) -> Pod:
         conditions = tuple([condition for condition in pod.status.conditions if condition.type == DISRUPTION_TARGET])
-        spec = PodSpec(node_name=pod.spec.node_name) if pod.spec.node_name else _NO_SPEC
+        sidecars = tuple(Container(name=name, restart_policy="Always") for name in sorted(pod.spec.sidecars))
+        node = pod.spec.node_name
+        spec = PodSpec(node_name=node, init_containers=sidecars) if node or sidecars else _NO_SPEC
         return shared.pod(replace(pod, spec=spec, status=replace(pod.status, conditions=conditions)))
 
     return slim
