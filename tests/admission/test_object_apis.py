@@ -70,9 +70,9 @@ def request(manifest: Json, old: Json | None = None) -> Json:
     }
 
 
-def after_patch(manifest: Json, context: Context = CONTEXT) -> Json:
+def after_patch(manifest: Json, context: Context = CONTEXT, old: Json | None = None) -> Json:
     """The object after the patch of admission, which the API server applies to what the user wrote."""
-    response = mutate(request(manifest), context)["response"]
+    response = mutate(request(manifest, old), context)["response"]
     operations = json.loads(base64.b64decode(response.get("patch", "W10=")))
     result: Json = json_patch(deepcopy(manifest), operations)
     return result
@@ -113,6 +113,31 @@ def test_every_patch_applies_and_adds_no_name_of_another_api(
     result = after_patch(manifest, Context(CONTEXT.queues, plugin_problems, policy=policy))
     assert foreign_keys(result, VOLCANO) == set()
     assert result["metadata"]["labels"] == manifest["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: binding.name)
+def test_a_manifest_without_defaults_can_be_applied_again(binding: Binding) -> None:
+    manifest = written(binding, "BatchJob")
+    del manifest["spec"]["tasks"][0]["name"]
+    manifest["spec"]["plugins"] = {"pytorch": ["--master=default0"]}
+    notes = {binding.key(names.QUEUE_ALLOCATION_GATE): "true"}
+    manifest["spec"]["tasks"][0]["template"] = TEMPLATE | {"metadata": {"annotations": notes}}
+    context = Context(CONTEXT.queues, plugin_problems, policy=POLICY.model_copy(update={"queue_gates": True}))
+    stored = after_patch(manifest, context)
+    applied = after_patch(manifest | {"metadata": stored["metadata"]}, context, old=stored)
+    assert (applied["spec"], message(applied, stored, context)) == (stored["spec"], "")
+    scaled = deepcopy(manifest) | {"metadata": stored["metadata"]}
+    scaled["spec"]["tasks"][0]["replicas"] = 3
+    applied = after_patch(scaled, context, old=stored)
+    assert (applied["spec"]["tasks"][0]["replicas"], message(applied, stored, context)) == (3, "")
+
+
+@pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: binding.name)
+def test_an_update_of_the_labels_of_a_job_writes_no_defaults(binding: Binding) -> None:
+    stored = written(binding, "BatchJob")
+    stored["spec"]["queue"] = "default"
+    labelled = after_patch(stored | {"metadata": stored["metadata"] | {"labels": {"a": "b"}}}, old=stored)
+    assert (labelled["spec"], message(labelled, stored)) == (stored["spec"], "")
 
 
 def test_a_name_of_volcanopy_that_the_user_wrote_is_kept() -> None:

@@ -182,6 +182,12 @@ def _job(request: Request, context: Context) -> Json:
     return with_defaults(job) if request.binding.writes_defaults else job
 
 
+def _updated_job(request: Request, context: Context) -> Json:
+    """Return the job with its defaults again: a manifest that has none of them may be applied or replaced once more."""
+    unchanged = at(request.object, "spec") == at(request.old, "spec")
+    return _queued(request, context) if unchanged else _job(request, context)
+
+
 def _gated_pod(pod: Json) -> Json:
     return with_queue_gate(pod, gate_of_scheduler(str(at(pod, "spec", "schedulerName"))))
 
@@ -226,7 +232,7 @@ _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
 _MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
     {
         (names.BATCH, "BatchJob", "CREATE"): _job,
-        (names.BATCH, "BatchJob", "UPDATE"): _queued,
+        (names.BATCH, "BatchJob", "UPDATE"): _updated_job,
         (names.BATCH, "CronBatchJob", "CREATE"): _submitted,
         (names.BATCH, "CronBatchJob", "UPDATE"): _submitted,
         (names.FLOW, "JobFlow", "CREATE"): _submitted,

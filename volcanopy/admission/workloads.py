@@ -24,6 +24,7 @@ from volcanopy.admission.jobs import (
     job_warnings,
     parsed_job_problems,
     queue_warnings,
+    with_defaults,
 )
 from volcanopy.admission.ownership import change_problems
 from volcanopy.admission.powers import power_problems, protection_problems
@@ -104,7 +105,8 @@ def _job_findings(request: Request, context: Context) -> Iterator[Problem]:
     problems = list(job_problems(request.object or {}, context.check_plugins))
     yield from problems
     if not problems and request.old is not None:
-        yield from immutability_problems(request.object or {}, request.old)
+        versions = (request.object or {}, request.old)
+        yield from immutability_problems(*map(with_defaults, versions) if request.binding.writes_defaults else versions)
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)
