@@ -72,6 +72,18 @@ def test_forbid_delays_the_next_job_until_the_last_ends() -> None:
     assert world.cron.status.last_successful_time == world.now
 
 
+def test_forbid_delays_the_next_job_until_the_pods_of_the_last_have_terminated() -> None:
+    world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
+    world.pass_time(hours=1)
+    first = world.settle().born[0]
+    world.set(first, "Failed", terminating=2)
+    world.pass_time(hours=1)
+    assert world.settle().born == [first]
+    assert f"waiting for {first} to finish" in world.cron.status.message
+    world.set(first, "Failed", terminating=0)
+    assert len(world.settle().born) == 2
+
+
 def test_the_status_has_an_active_job_while_one_follows_another() -> None:
     """The end of a job and the start of the one that waits for it are written together."""
     world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()

@@ -54,8 +54,10 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     message, reason = due.wrong, "InvalidSchedule"
     replaced: list[BatchJob] = []
     if due.time is not None and due.schedule is not None:
-        if active and cron.spec.concurrency_policy == "Forbid":
-            names_of = ", ".join(job.metadata.name for job in active)
+        # The pods of a job that has finished may still run: for as long as they take to terminate.
+        running = [job for job in made if job in active or job.status.terminating]
+        if running and cron.spec.concurrency_policy == "Forbid":
+            names_of = ", ".join(job.metadata.name for job in running)
             message, reason = (
                 f"job scheduled for {due.schedule.text(due.time)} is waiting for {names_of} to finish (concurrencyPolicy Forbid)",
                 "ForbidConcurrent",
