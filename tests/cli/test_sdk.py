@@ -101,6 +101,7 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
         ({"memory": math.inf}, "memory: inf is not finite"),
         ({"memory": None}, "memory: None is of type NoneType: use a number, or a quantity such as 500m or 2Gi"),
         ({"env": ["A=1"]}, "env: ['A=1'] is of type list: use a dict"),
+        ({"env": {"A": 1, "B": None}}, "env['B']: None is of type NoneType: use a string"),
         ({"array": 3}, "array: 3 is of type int: use a string"),
         ({"deadline": 60}, "deadline: 60 is of type int: use a string"),
         ({"image": None}, "image: None is of type NoneType: use a string"),

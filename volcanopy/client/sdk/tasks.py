@@ -59,6 +59,8 @@ class Task:
         for word in self.command:
             check_types((str, os.PathLike), "strings", command=word)
         check_types(Mapping, "a dict", env=self.env)
+        values = {f"env[{variable!r}]": value for variable, value in self.env.items()}
+        check_types((str, os.PathLike, int, float), "a string", **values)
         check_types(str, "a string", image=self.image)
         if self.template is not None and (
             self.command or self.image or self.script or self.gpus or self.env or self.here
