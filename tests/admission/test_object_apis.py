@@ -39,6 +39,8 @@ def written(binding: Binding, kind: str, name: str = "x", **metadata: Any) -> Js
         "Queue": (names.SCHEDULING, "v1beta1"),
         "PodGroup": (names.SCHEDULING, "v1beta1"),
         "BatchJob": (names.BATCH, "v1alpha1"),
+        "CronBatchJob": (names.BATCH, "v1alpha1"),
+        "JobTemplate": (names.FLOW, "v1alpha1"),
         "Pod": ("", "v1"),
     }[kind]
     spec: Json = {"schedulerName": binding.scheduler_name, **TEMPLATE["spec"]} if kind == "Pod" else {}
@@ -130,6 +132,18 @@ def test_a_manifest_without_defaults_can_be_applied_again(binding: Binding) -> N
     scaled["spec"]["tasks"][0]["replicas"] = 3
     applied = after_patch(scaled, context, old=stored)
     assert (applied["spec"]["tasks"][0]["replicas"], message(applied, stored, context)) == (3, "")
+
+
+@pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: binding.name)
+@pytest.mark.parametrize("kind", ["CronBatchJob", "JobTemplate"])
+def test_tasks_of_a_template_get_names_as_those_of_a_job(binding: Binding, kind: str) -> None:
+    spec: Json = {"tasks": [{"replicas": 1, "template": TEMPLATE}]}
+    manifest = written(binding, kind)
+    manifest["spec"] = spec if kind == "JobTemplate" else {"schedule": "@daily", "jobTemplate": {"spec": spec}}
+    result = after_patch(manifest)
+    assert message(result) == ""
+    tasks = (result["spec"] if kind == "JobTemplate" else result["spec"]["jobTemplate"]["spec"])["tasks"]
+    assert [task["name"] for task in tasks] == ["default0"]
 
 
 @pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: binding.name)

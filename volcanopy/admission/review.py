@@ -167,6 +167,18 @@ def _submitted(request: Request, context: Context) -> Json:
     return with_submitter(request, context.policy) or {}
 
 
+def _template(request: Request, context: Context) -> Json:
+    return with_task_names(_submitted(request, context))
+
+
+def _cron(request: Request, context: Context) -> Json:
+    cron = _submitted(request, context)
+    template = at(cron, "spec", "jobTemplate")
+    if not isinstance(template, dict):
+        return cron
+    return cron | {"spec": cron["spec"] | {"jobTemplate": with_task_names(template)}}
+
+
 def _queued(request: Request, context: Context) -> Json:
     request = request.with_object(_submitted(request, context))
     # The PodGroup of a job is in the queue of the job.
@@ -233,12 +245,12 @@ _MUTATIONS: Mapping[tuple[str, str, str], Mutate] = MappingProxyType(
     {
         (names.BATCH, "BatchJob", "CREATE"): _job,
         (names.BATCH, "BatchJob", "UPDATE"): _updated_job,
-        (names.BATCH, "CronBatchJob", "CREATE"): _submitted,
-        (names.BATCH, "CronBatchJob", "UPDATE"): _submitted,
+        (names.BATCH, "CronBatchJob", "CREATE"): _cron,
+        (names.BATCH, "CronBatchJob", "UPDATE"): _cron,
         (names.FLOW, "JobFlow", "CREATE"): _submitted,
         (names.FLOW, "JobFlow", "UPDATE"): _submitted,
-        (names.FLOW, "JobTemplate", "CREATE"): _submitted,
-        (names.FLOW, "JobTemplate", "UPDATE"): _submitted,
+        (names.FLOW, "JobTemplate", "CREATE"): _template,
+        (names.FLOW, "JobTemplate", "UPDATE"): _template,
         (names.SCHEDULING, "PodGroup", "CREATE"): _queued,
         (names.SCHEDULING, "PodGroup", "UPDATE"): _queued,
         (names.SCHEDULING, "Queue", "CREATE"): _queue,
