@@ -139,7 +139,7 @@ class Judge:
         self.faults.append(text)
 
     def node(self, body: Json, gone: bool) -> None:
-        """See a node: it is large enough for its pods, also for those that were seen before it said what it has."""
+        """See a node: it is large enough for its pods, also for those that were seen before its allocatable resources."""
         before = self.nodes.get(body["metadata"]["uid"])
         _put(self.nodes, body, gone)
         if not gone and not _allocatable(before):
@@ -191,7 +191,7 @@ class Judge:
         body = next((node_body for node_body in self.nodes.values() if node_body["metadata"]["name"] == node), None)
         allocatable = _allocatable(body)
         if not allocatable:
-            return  # judged when the node says it: the watch of pods may be ahead of that of nodes
+            return  # judged when they are known: the watches of pods and nodes are not in step
         used: dict[str, int] = defaultdict(int)
         for other in self.pods.values():
             if other["spec"].get("nodeName") == node and _phase(other) not in OVER:

@@ -18,7 +18,7 @@ _WITH_SIGNAL = """trap '{signal}' TERM && {{ {command} & }}
 wait $!; status=$?
 while kill -0 $! 2>/dev/null; do wait $!; status=$?; done
 exit $status"""
-"""The trap comes first: the command may be ready, and be told to end, before the shell is at its next line."""
+"""The trap comes first: the command may be ready, and its pod be stopped, before the shell is at its next line."""
 _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 _NOT_PASSED = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "KUBECONFIG"})
 
