@@ -85,7 +85,7 @@ def check_object(ctx: Context, call: Call, body: Body) -> Body:
                 kind, f"json: cannot unmarshal string into Go struct field {kind.kind}.metadata of type v1.ObjectMeta"
             )
         body["metadata"] = {}
-    body, unknown = _prune(ctx, kind, body, b"null" in call.raw or media(call) != "application/json")
+    body, unknown = _prune(ctx, kind, body, b"null" in call.raw or not media(call).endswith("json"))
     if unknown:
         _complain(call, unknown)
     return body
