@@ -21,6 +21,7 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.api.gates import Gate
+from volcanopy.api.times import format_time
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.reservation_planner import Leaving, Part, hold
 from volcanopy.scheduler.engine.task_ends import TaskEnds
@@ -60,7 +61,7 @@ class Finish:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.job_reservations import JobReservations, is_ample
-from volcanopy.scheduler.engine.reserved_job import ReservedJob
+from volcanopy.scheduler.engine.reserved_job import ReservedJob, exceeds_room
 from volcanopy.scheduler.engine.runnable_jobs import RunnableJobs
 from volcanopy.scheduler.engine.shares import queue_demand, queue_quota
 from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
@@ -265,7 +265,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
                 if each.room is not None:
                     rows = np.flatnonzero(behind)
                     request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
-                    behind[rows] = ((request > 0) & (request > each.room[:, None])).any(axis=0)
+                    behind[rows] = exceeds_room(request, each.room[:, None])
                 result |= behind & ((run_times == 0) | (self._now + run_times > each.until))
             result[each.job.row] |= not each.fits
         return result

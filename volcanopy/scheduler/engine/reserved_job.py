@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from volcanopy.api.times import format_time
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.reservation_planner import Hold
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -84,13 +85,13 @@ class ReservedJob:
 
     def uses_limit(self, cluster: Cluster, request: Ints) -> bool:
         """Whether a (R,) request of another job to which the limit applies needs what is reserved of it."""
-        if self.room is None or exceeds_room(request, self.room):
+        if self.room is None or bool(exceeds_room(request, self.room)):
             return True
         moves, ledger = self._counted[0], cluster.ledger
         if moves != ledger.moves:
             allocated = ledger.job_allocated[:, self.members].sum(axis=1) - self._allocated
             self._counted = ledger.moves, np.maximum(allocated, 0)
-        return exceeds_room(request, self.room - self._counted[1])
+        return bool(exceeds_room(request, self.room - self._counted[1]))
 
     @property
     def limit_name(self) -> str:
@@ -115,10 +116,10 @@ class ReservedJob:
         more = f" and {len(rows) - defaults.NAMED_NODES} more" if len(rows) > defaults.NAMED_NODES else ""
         numbers = {"reserved": ", ".join(names[row] for row in rows[: defaults.NAMED_NODES]) + more}
         if self.plan.certain and not self.fits:
-            numbers["expected"] = datetime.fromtimestamp(self.plan.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            numbers["expected"] = format_time(datetime.fromtimestamp(self.plan.start, UTC))
         return numbers
 
 
-def exceeds_room(request: Ints, room: Ints) -> bool:
-    """Whether a (R,) request exceeds what is left of a resource that it contains."""
-    return bool(((request > 0) & (request > room)).any())
+def exceeds_room(request: Ints, room: Ints) -> np.bool_ | Mask:
+    """Whether a (R,) request, or which of (R, J) requests, exceed what is left of a resource that they contain."""
+    return ((request > 0) & (request > room)).any(axis=0)
