@@ -21,6 +21,7 @@ from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
+from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.owned_objects import delete_same
@@ -77,7 +78,7 @@ class FlowController(JobOwnerController):
                 return
         namespace = manifest["metadata"]["namespace"]
         for flow in self.objects:
-            if flow.partition("/")[0] == namespace:
+            if namespace_of(flow) == namespace:
                 self.queue.add(flow)
 
     async def reconcile_object(self, manifest: Json) -> datetime | None:
@@ -165,7 +166,7 @@ class FlowController(JobOwnerController):
         """Return the template of each job of the namespace's flows."""
         made = {}
         for uid, key in self.keys.items():
-            if key.partition("/")[0] != namespace:
+            if namespace_of(key) != namespace:
                 continue
             for name, job in self.jobs.of(uid).items():
                 source = (job.metadata.annotations or {}).get(names.CREATED_BY_TEMPLATE, "")

@@ -16,6 +16,7 @@ from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.kube.writes.write_slots import WriteSlots
 from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
 from volcanopy.services.controllers.steps import MOST_WRITES
@@ -77,7 +78,7 @@ class GroupWorker(Worker):
         for kind, batch in groupby(step.effects, type):
             if kind is JoinGroup:
                 apply = partial(self._apply, key)
-                if error := await all_of(self._slots, key.partition("/")[0], apply, batch, written):
+                if error := await all_of(self._slots, namespace_of(key), apply, batch, written):
                     raise error
             else:
                 for effect in batch:
@@ -87,7 +88,7 @@ class GroupWorker(Worker):
             self.queue.again(key)
 
     async def _apply(self, key: str, effect: GroupEffect) -> None:
-        namespace = key.partition("/")[0]
+        namespace = namespace_of(key)
         match effect:
             case CreatePodGroup():
                 self._group_seen(await self._make(namespace, effect))
@@ -124,7 +125,7 @@ class GroupWorker(Worker):
     async def _join(self, key: str, effect: JoinGroup) -> None:
         patch = {"metadata": {"resourceVersion": effect.version, "annotations": {names.GROUP_NAME: effect.group}}}
         try:
-            joined = await self.client.patch(WORKLOAD_PODS, key.partition("/")[0], effect.pod, patch)
+            joined = await self.client.patch(WORKLOAD_PODS, namespace_of(key), effect.pod, patch)
         except (NotFound, Conflict):
             # The watch shows the current pod, which triggers a reconcile.
             return

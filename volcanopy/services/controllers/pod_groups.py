@@ -26,6 +26,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.writes.event_writer import EventRecorder
+from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import SETTLE, WORKLOAD_PODS, GroupWorker
@@ -163,7 +164,7 @@ class GroupController(GroupWorker):
             return None, 0.0
         if (reference.api_version, reference.kind) == ("v1", "Pod"):
             return Owner() if pods else None, 0.0
-        return await self._owners.of(reference, key.partition("/")[0])
+        return await self._owners.of(reference, namespace_of(key))
 
 
 def _key(pod: WorkloadPod) -> str:
