@@ -36,7 +36,7 @@ WORLD = replace(
 )
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(reviews(huge=False))
 def test_every_review_gets_a_response(body: Any) -> None:
     if not isinstance(body, dict):
