@@ -174,6 +174,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has disconnected: the answer is dropped."""
         self._listener.gone(self)
+        del self._parser  # it refers to this connection, which would live until the next garbage collection
         self._waiting.clear()
         if self.tunnel is not None:
             self.tunnel.feed_eof()
@@ -255,7 +256,8 @@ class Connection(asyncio.Protocol):
         whole = b"" if not body else body[0] if len(body) == 1 else b"".join(body)
         target = self._target.decode("utf-8", "surrogateescape")
         method = parser.get_method().decode()
-        self._accept(Request(self, method, target, self._headers, whole, keep_alive=keep_alive))
+        headers, self._headers, self._body = self._headers, [], []
+        self._accept(Request(self, method, target, headers, whole, keep_alive=keep_alive))
 
     # What we do.
 

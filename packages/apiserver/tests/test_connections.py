@@ -1,6 +1,8 @@
 """HTTP/1.1 at the level of bytes: what clients send that a JSON client of ours never would."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 
 import pytest
@@ -198,3 +200,21 @@ async def test_a_stop_has_a_timeout(place: Place) -> None:
     await place.listener.stop(0.05)
     assert place.cancelled.is_set()
     assert await talk == b""
+
+
+async def test_nothing_of_a_closed_connection_waits_for_the_garbage_collector(place: Place) -> None:
+    """Garbage is collected seldom, and a connection has its last request."""
+    gc.disable()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody")
+        await reader.readuntil(b"body")
+        (connection,) = place.listener.connections
+        ended = asyncio.Event()
+        weakref.finalize(connection, ended.set)
+        del connection
+        writer.close()
+        async with asyncio.timeout(10):
+            await ended.wait()
+    finally:
+        gc.enable()
