@@ -1,20 +1,20 @@
 """Jobs of many bytes: their writes cost the API server most, so few of them are made, and few at once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.kube.test_write_slots import settled
+from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.plan import CreatePod, Effect, JobPlan, UpdateStatus
-from volcanopy.kube import machine
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE, Ending, JobEffects
+from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE
 from volcanopy.services.controllers.job_cache import JobCache
-from volcanopy.services.controllers.jobs import status_delay
-from volcanopy.services.controllers.run_times import RunTimes
+from volcanopy.services.controllers.jobs import JobController, JobControllerSettings, status_delay
 
 PENDING: Json = {"state": {"phase": "Pending"}}
 
@@ -48,33 +48,58 @@ def job(name: str, size: int = 0, namespace: str = "large") -> Json:
     return {**body, "spec": {"minAvailable": 1, "tasks": [task]}}
 
 
-def applied_plans(server: BusyServer) -> JobEffects:
+def controller(server: BusyServer, jobs: Sequence[Json]) -> JobController:
+    """A controller that makes the same plan for each job."""
     client: Any = server
-    ending = Ending(None, RunTimes(client, "kube-system"))
-    cache = JobCache(lambda _, __: None)
-    return JobEffects(client, cache, EventRecorder(client, "test"), machine.utc_now, 48, ending, lambda _: None)
+    made = JobController(client, EventRecorder(client, "test"), JobControllerSettings())
+    for manifest in jobs:
+        made.event("ADDED", manifest)
+    return made
 
 
-@pytest.mark.parametrize(
-    "effects",
-    [[UpdateStatus(PENDING)], [CreatePod("pod", lambda: {"metadata": {"name": "pod"}})] * 3],
-    ids=["statuses", "pods"],
-)
-async def test_few_writes_for_large_jobs_are_in_flight_and_others_pass_them(effects: Sequence[Effect]) -> None:
+def of_status(_: str) -> tuple[Effect, ...]:
+    return (UpdateStatus(PENDING),)
+
+
+def of_pods(name: str) -> tuple[Effect, ...]:
+    return (CreatePod("pod", lambda: {"metadata": {"name": name}}),) * 3
+
+
+@pytest.mark.parametrize("effects", [of_status, of_pods])
+async def test_few_large_jobs_are_in_progress_and_occupy_few_workers(
+    effects: Callable[[str], tuple[Effect, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def planned(_: JobController, __: str, manifest: Json) -> tuple[Sequence[Pod], JobPlan]:
+        return (), JobPlan(effects(manifest["metadata"]["name"]))
+
+    monkeypatch.setattr(JobController, "_planned", planned)
     server = BusyServer()
-    plans = applied_plans(server)
-    large = [job(f"large-{number}", LARGE) for number in range(10)]
-    tasks = [asyncio.create_task(plans.carry_out(manifest, JobPlan(tuple(effects)))) for manifest in large]
+    jobs = controller(server, [job(f"large-{number}", LARGE) for number in range(20)])
+    workers = [asyncio.create_task(jobs.work()) for _ in range(JobControllerSettings.workers)]
     await settled()
     assert len(server.writes) == LARGE_AT_ONCE
-    tasks.append(
-        asyncio.create_task(plans.carry_out(job("small", namespace="small"), JobPlan((UpdateStatus(PENDING),))))
-    )
+    small = {f"small-{number}" for number in range(JobControllerSettings.workers - LARGE_AT_ONCE)}
+    for name in small:
+        jobs.event("ADDED", job(name, namespace="small"))
     await settled()
-    assert server.writes[LARGE_AT_ONCE:] == ["status of small"]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    assert {write.rpartition(" ")[2] for write in server.writes[LARGE_AT_ONCE:]} == small
+    for worker in workers:
+        worker.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def test_the_size_of_a_job_is_measured_once_for_each_of_its_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = JobCache(lambda _, __: None)
+    cache.job_event("ADDED", job("a", LARGE))
+    measured: list[Any] = []
+    encode = msgspec.json.encode
+    monkeypatch.setattr(msgspec.json, "encode", lambda value: (measured.append(value), encode(value))[1])
+    assert cache.size("large/a") == cache.size("large/a") > LARGE
+    cache.written({**job("a"), "metadata": {**job("a")["metadata"], "resourceVersion": "2"}})
+    assert 0 < cache.size("large/a") < LARGE
+    cache.drop("large/a")
+    assert cache.size("large/a") == 0
+    assert len(measured) == 2
 
 
 @pytest.mark.parametrize(("size", "seconds"), [(0, 1.0), (200_000, 1.0), (500_000, 2.0), (1_300_000, 5.0)])

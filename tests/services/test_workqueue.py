@@ -129,3 +129,30 @@ async def test_progress_counts_and_not_the_total_time_of_a_key() -> None:
     queue.progress("a")
     queue.progress("unknown")
     assert queue.longest()[0] == "b"
+
+
+async def test_few_heavy_keys_are_in_progress_and_take_turns_with_the_others() -> None:
+    queue = WorkQueue(is_heavy=lambda key: "heavy" in key, heavy_at_once=2)
+    for number in range(4):
+        queue.add(f"a/heavy-{number}")
+        queue.add(f"a/{number}")
+    keys = [await queue.get() for _ in range(6)]
+    assert keys == ["a/heavy-0", "a/0", "a/heavy-1", "a/1", "a/2", "a/3"]
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.done("a/heavy-1")
+    assert await waiting == "a/heavy-2"
+    assert len(queue) == 7
+
+
+async def test_a_key_that_becomes_heavy_while_it_waits_is_handed_out_once() -> None:
+    heavy: set[str] = set()
+    queue = WorkQueue(is_heavy=heavy.__contains__)
+    queue.add("a")
+    heavy.add("a")
+    queue.add("a")
+    assert await queue.get() == "a"
+    assert len(queue) == 1
+    queue.done("a")
+    assert len(queue) == 0

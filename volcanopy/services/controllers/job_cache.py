@@ -44,6 +44,8 @@ class JobCache:
         self.writes = WriteTracker()
         self._wake = wake
         self._keys: dict[str, str] = {}
+        self._sizes: dict[str, tuple[Json, int]] = {}
+        """By key: the bytes of a job in this state."""
         self._pods: dict[str, dict[str, Pod]] = {}
         self._groups: dict[str, PodGroup] = {}
         self._commands: dict[str, dict[str, Command]] = {}
@@ -59,6 +61,17 @@ class JobCache:
     def manifests(self) -> list[Json]:
         """Return all jobs."""
         return list(self.jobs.values())
+
+    def size(self, key: str) -> int:
+        """Return the bytes of a job; 0 if it is gone."""
+        job = self.jobs.get(key)
+        if job is None:
+            return 0
+        measured, size = self._sizes.get(key, (None, 0))
+        if measured is not job:
+            size = len(msgspec.json.encode(job))
+            self._sizes[key] = job, size
+        return size
 
     def observed(self, key: str) -> Observed:
         """Return the objects of a job."""
@@ -126,6 +139,7 @@ class JobCache:
     def drop(self, key: str) -> None:
         """Remove a job that is gone."""
         job = self.jobs.pop(key, None)
+        self._sizes.pop(key, None)
         if job is not None:
             self.writes.deleted(uid_of(job))
             self._keys.pop(uid_of(job), None)

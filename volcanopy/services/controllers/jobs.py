@@ -27,7 +27,7 @@ from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_queue import spread
-from volcanopy.services.controllers.effects import Ending, JobEffects, reference, size
+from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE, Ending, JobEffects, reference
 from volcanopy.services.controllers.job_cache import JobCache, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
@@ -120,6 +120,7 @@ class JobController(Worker):
         """By key: when the changes of a job's status are due that may be written later."""
         self.reconciles = 0
         self.cache = JobCache(self.wake)
+        self.queue.is_heavy, self.queue.heavy_at_once = self._is_large, LARGE_AT_ONCE
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
         self.run_times = run_times or RunTimes(client, home)
@@ -143,6 +144,9 @@ class JobController(Worker):
         """Make another plan then; until then the current one is continued."""
         self._steps.changed(key, asyncio.get_running_loop().time() + seconds)
         self.queue.add(key, seconds)
+
+    def _is_large(self, key: str) -> bool:
+        return self.cache.size(key) >= LARGE
 
     def _note_write(self, key: str) -> None:
         self._written[key] += 1
@@ -250,11 +254,11 @@ class JobController(Worker):
             self._unwritten.pop(key, None)
             return plan
         now = asyncio.get_running_loop().time()
-        settle, job = self._settings.status_settle, self.cache.jobs[key]
+        settle = self._settings.status_settle
         if key not in self._unwritten:
-            self._unwritten[key] = now + status_delay(settle, len(self._unwritten), size(job))
+            self._unwritten[key] = now + status_delay(settle, len(self._unwritten), self.cache.size(key))
         wait = self._unwritten[key] - now
-        if is_starting(job, minor[0].status):
+        if is_starting(self.cache.jobs[key], minor[0].status):
             wait += 4 * settle
         if wait <= 0:
             del self._unwritten[key]

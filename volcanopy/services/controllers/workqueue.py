@@ -1,7 +1,8 @@
 """A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile.
 
 Keys are handed out round robin by namespace, so that the objects of one user do not delay those of others. A worker
-processes a key in steps of bounded size, and returns what remains with :meth:`WorkQueue.again`.
+processes a key in steps of bounded size, and returns what remains with :meth:`WorkQueue.again`. Few heavy keys are in progress
+at once: the others wait in the queue and occupy no worker.
 """
 
 import asyncio
@@ -28,8 +29,17 @@ class WorkQueue:
 
     name: str = "keys"
     """The label in the metrics."""
+    is_heavy: Callable[[str], bool] = lambda _: False
+    """Whether the work on a key costs the API server many times that on a usual one."""
+    heavy_at_once: int = 1
+    """Heavy keys in progress."""
     _ready: RoundRobin[str, float] = field(default_factory=RoundRobin)
     """Keys that are ready, with the time since when (monotonic seconds)."""
+    _heavy: RoundRobin[str, float] = field(default_factory=RoundRobin)
+    """Likewise the heavy ones."""
+    _heavy_active: set[str] = field(default_factory=set)
+    _heavy_was_last: bool = False
+    """Whether the last key was a heavy one: a usual one is next, if any is ready."""
     _active: dict[str, float] = field(default_factory=dict)
     """Keys in progress, with the time of their last progress."""
     _dirty: set[str] = field(default_factory=set)
@@ -43,7 +53,7 @@ class WorkQueue:
         registry.QUEUE_DEPTH.follow(self, lambda queue: [((queue.name,), float(len(queue)))])
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._active)
+        return len(self._ready) + len(self._heavy) + len(self._active)
 
     def longest(self) -> tuple[str, float]:
         """Return the key that has been in progress for longest without progress, with the seconds; ("", 0) if none is."""
@@ -59,9 +69,10 @@ class WorkQueue:
 
     def prune(self, exists: Callable[[str], bool]) -> None:
         """Drop the ready keys of deleted objects, for a queue without workers."""
-        for namespace, key in self._ready:
-            if not exists(key):
-                self._ready.discard(namespace, key)
+        for ready in (self._ready, self._heavy):
+            for namespace, key in ready:
+                if not exists(key):
+                    ready.discard(namespace, key)
 
     async def drain(self) -> None:
         """Hand out no more keys; return when those in progress are done."""
@@ -87,7 +98,7 @@ class WorkQueue:
         if key in self._active:
             self._dirty.add(key)
         else:
-            self._ready.add(namespace_of(key), key, machine.monotonic())
+            (self._heavy if self.is_heavy(key) else self._ready).add(namespace_of(key), key, machine.monotonic())
             self._some.set()
 
     def _add_later(self, key: str, after: float) -> None:
@@ -102,17 +113,32 @@ class WorkQueue:
 
     async def get(self) -> str:
         """Wait for the next key, which must be returned with :meth:`done`."""
-        while self._closed or not self._ready:
+        while self._closed or (ready := self._next()) is None:
             self._some.clear()
             await self._some.wait()
-        key, since = self._ready.take()
+        key, since = ready.take()
+        self._heavy_was_last = ready is self._heavy
+        if self._heavy_was_last:
+            self._heavy_active.add(key)
+        # An object that has changed since is perhaps in both.
+        (self._ready if self._heavy_was_last else self._heavy).discard(namespace_of(key), key)
         registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - since)
         self._active[key] = asyncio.get_running_loop().time()
         return key
 
+    def _next(self) -> RoundRobin[str, float] | None:
+        """Return where the next key is; None if no key may be handed out."""
+        is_heavy_next = self._heavy and len(self._heavy_active) < self.heavy_at_once
+        if is_heavy_next and not (self._ready and self._heavy_was_last):
+            return self._heavy
+        return self._ready or None
+
     def done(self, key: str) -> None:
         """Return a processed key; it is ready again if it was added meanwhile."""
         self._active.pop(key, None)
+        if key in self._heavy_active:
+            self._heavy_active.discard(key)
+            self._some.set()
         self._rest.set()
         if key in self._dirty:
             self._dirty.discard(key)
