@@ -61,8 +61,9 @@ def columns(state: State) -> dict[str, Any]:
 
 
 def same(one: State, other: State) -> None:
+    snapshots = one.snapshot(NOW), other.snapshot(NOW)  # first: they compare pods with new selectors
     assert columns(one) == columns(other)
-    assert placement.canonical(one.snapshot(NOW)) == placement.canonical(other.snapshot(NOW))
+    assert placement.canonical(snapshots[0]) == placement.canonical(snapshots[1])
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

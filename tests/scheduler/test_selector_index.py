@@ -1,5 +1,6 @@
 """Which selectors are compared with a pod: all that match it, and few others, however many there are."""
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex
+from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex, of_term
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 GROUP = {names.GROUP_NAME: "group"}
@@ -31,12 +32,36 @@ SELECTORS = st.builds(
 )
 
 
-def pod(namespace: str, labels: dict[str, str], terms: int = 0) -> core.Pod:
+def in_labels(label: str, value: str) -> core.LabelSelector:
+    return core.LabelSelector(match_labels={label: value})
+
+
+def in_expression(label: str, value: str) -> core.LabelSelector:
+    expressions = (
+        core.Requirement(key="any", operator="NotIn", values=("x",)),
+        core.Requirement(key=label, operator="In", values=(value, value, f"not-{value}")),
+    )
+    return core.LabelSelector(match_expressions=expressions)
+
+
+def exists(label: str, _: str) -> core.LabelSelector:
+    return core.LabelSelector(match_expressions=(core.Requirement(key=label, operator="Exists"),))
+
+
+def of_namespaces(label: str, value: str) -> core.PodAffinityTerm:
+    """A term about all pods of the namespaces with a label."""
+    return core.PodAffinityTerm(
+        topology_key="zone", namespace_selector=in_labels(label, value), label_selector=core.LabelSelector()
+    )
+
+
+Selector = Callable[[str, str], core.LabelSelector]
+
+
+def pod(namespace: str, labels: dict[str, str], terms: int = 0, selector: Selector = in_labels) -> core.Pod:
     """A pod with so many anti-affinity terms, each about a label of its own."""
     required = tuple(
-        core.PodAffinityTerm(
-            topology_key="zone", label_selector=core.LabelSelector(match_labels={f"term-{number}": namespace})
-        )
+        core.PodAffinityTerm(topology_key="zone", label_selector=selector(f"term-{number}", namespace))
         for number in range(terms)
     )
     affinity = core.Affinity(pod_anti_affinity=core.PodAffinity(required=required)) if terms else None
@@ -50,20 +75,23 @@ def test_every_selector_that_matches_is_a_candidate_once(
     selectors: list[PodSelector], namespace: str, labels: dict[str, str], namespaces: dict[str, dict[str, str]]
 ) -> None:
     known = {name: core.Namespace(metadata=core.Meta(name=name, labels=own)) for name, own in namespaces.items()}
-    candidates = list(SelectorIndex(enumerate(selectors)).candidates(pod(namespace, labels)))
+    candidates = list(SelectorIndex(enumerate(selectors)).candidates(pod(namespace, labels), known))
     assert len(candidates) == len(set(candidates))
     matching = {number for number, selector in enumerate(selectors) if selector.matches(pod(namespace, labels), known)}
     assert matching <= set(candidates)
 
 
+@pytest.mark.parametrize("selector", [in_labels, in_expression, exists])
 @pytest.mark.parametrize("user", ["eve", "bob"])
-def test_a_thousand_terms_of_one_user_cost_others_nothing(user: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_terms_of_one_user_cost_others_nothing(
+    user: str, selector: Selector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor do those with other labels cost their own user anything."""
     state = State()
     state.upsert(core.Queue(metadata=core.Meta(name="default", uid="default")))
     for namespace in ("eve", "bob"):
         state.upsert(core.PodGroup(metadata=core.Meta(name="group", namespace=namespace, uid=namespace)))
-    state.upsert(pod("eve", {}, terms=1_000))
+    state.upsert(pod("eve", {}, terms=1_000, selector=selector))
     state.snapshot(MOMENT)
     compared: list[PodSelector] = []
     matches = PodSelector.matches
@@ -77,6 +105,53 @@ def test_a_thousand_terms_of_one_user_cost_others_nothing(user: str, monkeypatch
         state.upsert(pod(user, {f"job-{number}": "x" for number in range(number)}))
     state.snapshot(MOMENT)
     assert not compared
-    state.upsert(pod("eve", {"term-7": "eve"}, terms=1))
+    state.upsert(pod("eve", {"term-7": "eve"}, terms=1, selector=selector))
     state.snapshot(MOMENT)
     assert len(compared) == 1
+
+
+def test_a_thousand_selectors_of_namespaces_cost_others_nothing() -> None:
+    known = {name: core.Namespace(metadata=core.Meta(name=name, labels={f"team-{name}": "x"})) for name in ("eve", "7")}
+    selectors = [of_term(of_namespaces(f"team-{number}", "x"), pod("eve", {})) for number in range(1_000)]
+    index = SelectorIndex(enumerate(selectors))
+    assert list(index.candidates(pod("eve", {"a": "b"}), known)) == []
+    assert list(index.candidates(pod("bob", {"a": "b"}), known)) == []
+    assert list(index.candidates(pod("7", {"a": "b"}), known)) == [7]
+
+
+def test_the_new_terms_of_many_pods_are_compared_with_each_pod_once_for_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = State()
+    state.upsert(core.Queue(metadata=core.Meta(name="default", uid="default")))
+    state.upsert(core.PodGroup(metadata=core.Meta(name="group", namespace="eve", uid="group")))
+    for number in range(100):
+        state.upsert(pod("eve", {f"job-{number}": "x" for number in range(number)}))
+    state.snapshot(MOMENT)
+    searched: list[core.Pod] = []
+    candidates = SelectorIndex.candidates
+
+    def counted(index: SelectorIndex, of: core.Pod, *arguments: object) -> Iterator[int]:
+        searched.append(of)
+        return candidates(index, of, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SelectorIndex, "candidates", counted)
+    for number in range(50):
+        state.upsert(pod("eve", {}, terms=number + 1))
+    before = len(searched)
+    snapshot = state.snapshot(MOMENT)
+    assert before == 50
+    assert len(searched) == before + len(state.tasks.rows)
+    assert len(snapshot.tasks.selectors) == 50
+
+
+def test_selectors_that_match_no_pod_share_one_mask() -> None:
+    state = State()
+    state.upsert(core.Queue(metadata=core.Meta(name="default", uid="default")))
+    state.upsert(core.PodGroup(metadata=core.Meta(name="group", namespace="eve", uid="group")))
+    state.upsert(pod("eve", {"term-7": "eve"}, terms=1_000))
+    masks = state.snapshot(MOMENT).tasks.selectors
+    assert len(masks) == 1_000
+    assert len({id(mask) for mask in masks}) == 2
+    assert masks[7].tolist() == [True]
+    assert masks[8].tolist() == [False]

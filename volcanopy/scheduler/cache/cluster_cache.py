@@ -8,6 +8,7 @@ that is being evicted counts as releasing. A pod whose bind or eviction the serv
 attempt it counts as gated, so nothing is reserved for it, and as not preemptable.
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Any
@@ -39,6 +40,8 @@ class State(StateTables):
         """Scheduled are pods with one of ``scheduler_names``; groups without a queue are in ``default_queue``."""
         super().__init__(scheduler_names, default_queue)
         self.layout = freeze.Layout()
+        self._rematch_from = sys.maxsize
+        """The number of the first selector with which all pods are compared before the next snapshot."""
         self._last_session: tuple[str, datetime] | None = None
         self._numbers_needed = 0
         """The numbers of shapes and others that were left by the last compaction."""
@@ -124,6 +127,7 @@ class State(StateTables):
             self._last_session = (session, now)
         count_due(self)
         self.compact_if_due()
+        self._rematch()
         return freeze.snapshot(self, self.layout, now, session or f"cycle-{self.version}")
 
     def compact_if_due(self) -> None:
@@ -214,16 +218,21 @@ class State(StateTables):
             self._widen(self.shapes.all[number].request)
         if len(self.shapes.selectors) > known:
             self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
-            self._rematch(known)
+            self._rematch_later(known)
         return number
 
-    def _rematch(self, first: int = 0) -> None:
-        """Update the shapes of the pods that selectors from ``first`` on match, or no longer match."""
+    def _rematch_later(self, first: int = 0) -> None:
+        """Compare all pods with the selectors from ``first`` on before the next snapshot: once for all that come until then."""
+        self._rematch_from = min(first, self._rematch_from)
+
+    def _rematch(self) -> None:
+        """Update the shapes of the pods that new selectors match, or that others no longer match."""
+        first, self._rematch_from = self._rematch_from, sys.maxsize
+        if first >= len(self.shapes.selectors):
+            return
         fresh = self.shapes.index(first)
-        for row in list(self.tasks.rows.values()) if len(self.shapes.selectors) > first else ():
+        for row in list(self.tasks.rows.values()):
             pod = self.tasks.plain["pods"][row]
-            if pod is None:  # the row of the pod with the new selector
-                continue
             old = self.shapes.all[self.tasks.plain["shape"][row]]
             now = self.shapes.matched(pod, self.namespaces, fresh)
             if now == {number for number in old.matched if number >= first}:
@@ -376,7 +385,7 @@ def _ignore(_: State) -> None:
 
 
 _STORES: dict[type[Any], tuple[str, Callable[[State], None]]] = {
-    core.Namespace: ("namespaces", State._rematch),
+    core.Namespace: ("namespaces", State._rematch_later),
     core.PriorityClass: ("priority_classes", State._reprioritise),
     policy.PodDisruptionBudget: ("budgets", _ignore),
     policy.ResourceQuota: ("quotas", _ignore),

@@ -9,6 +9,7 @@ one dtype are the rows of one array, so that a changed row is copied once for ea
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
 from sys import getrefcount
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -234,11 +235,22 @@ def _column(dtype: np.dtype[Any], values: list[Any]) -> Column:
     return column
 
 
+_INITIAL_SIZE = 16
+
+
+@lru_cache(maxsize=1)
+def _no_rows(size: int) -> Mask:
+    """Return the mask that all empty sets share: there may be as many as a user has written selectors that match nothing."""
+    mask: Mask = np.zeros(size, dtype=np.bool_)
+    mask.setflags(write=False)
+    return mask
+
+
 class RowSet:
     """A set of rows with a frozen mask, which is copied only after changes."""
 
     def __init__(self) -> None:
-        self._mask: Mask = np.zeros(16, dtype=np.bool_)
+        self._mask: Mask = np.zeros(_INITIAL_SIZE, dtype=np.bool_)
         self._frozen: Mask | None = None
 
     def __contains__(self, row: int) -> bool:
@@ -264,6 +276,8 @@ class RowSet:
 
     def mask(self, size: int) -> Mask:
         """Return the read-only (size,) mask; no row in the set is beyond it."""
+        if len(self._mask) == _INITIAL_SIZE and not self._mask.any():
+            return _no_rows(size)
         if self._frozen is None or len(self._frozen) != size:
             self._frozen = np.zeros(size, dtype=np.bool_)
             known = self._mask[:size]

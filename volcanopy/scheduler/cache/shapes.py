@@ -117,7 +117,7 @@ class Shapes:
         self, pod: core.Pod, namespaces: Mapping[str, core.Namespace], index: selectors.SelectorIndex
     ) -> frozenset[int]:
         """Return the selectors in an index that match a pod."""
-        candidates = index.candidates(pod)
+        candidates = index.candidates(pod, namespaces)
         return frozenset(number for number in candidates if self.selectors[number].matches(pod, namespaces))
 
     def _selector(self, selector: selectors.PodSelector) -> int:

@@ -85,18 +85,23 @@ class PodSelector(msgspec.Struct, frozen=True):
         return matches(self.namespace_selector, namespace.metadata.labels if namespace else {})
 
 
+_Label = tuple[str, str] | str
+"""A label with its value, or its key alone."""
+_Namespace = str | tuple[_Label]
+"""The name of a namespace, or one of its labels."""
 _ALL_NAMESPACES = ""
 
 
 class SelectorIndex:
-    """Numbered selectors by what a pod must have that they match: its namespace, and one of its labels.
+    """Numbered selectors by what a pod must have that they match: its namespace or a label of it, and one of its own labels.
 
-    Terms of one user then cost nothing for pods of others, and those with labels of their own little for each other.
+    Terms of one user then cost nothing for pods of others, and those with labels of their own little for each other. What only
+    names labels that a pod must not have is compared with each pod of its namespaces, most of which it matches.
     """
 
     def __init__(self, numbered: Iterable[tuple[int, PodSelector]] = ()) -> None:
-        self._numbers: dict[tuple[str, tuple[str, str] | None], list[int]] = {}
-        self._namespaces: set[str] = set()
+        self._numbers: dict[tuple[_Namespace, _Label | None], list[int]] = {}
+        self._namespaces: set[_Namespace] = set()
         for number, selector in numbered:
             self.add(number, selector)
 
@@ -104,18 +109,45 @@ class SelectorIndex:
         """Add a selector."""
         if selector.labels is None:
             return  # it matches nothing
-        label = next(iter(selector.labels.match_labels.items()), None)
-        namespaces = selector.namespaces if selector.namespace_selector is None else (_ALL_NAMESPACES,)
-        for namespace in set(namespaces):
+        for namespace in set(_namespaces(selector)):
             self._namespaces.add(namespace)
-            self._numbers.setdefault((namespace, label), []).append(number)
+            for label in _needed(selector.labels):
+                self._numbers.setdefault((namespace, label), []).append(number)
 
-    def candidates(self, pod: core.Pod) -> Iterator[int]:
+    def candidates(self, pod: core.Pod, namespaces: Mapping[str, core.Namespace]) -> Iterator[int]:
         """Yield the selectors that may match a pod; the others do not."""
-        for namespace in {pod.metadata.namespace, _ALL_NAMESPACES} & self._namespaces:
+        name = pod.metadata.namespace
+        labels = namespaces[name].metadata.labels if name in namespaces else {}
+        of_labels: Iterable[_Namespace] = ((label,) for item in labels.items() for label in (item, item[0]))
+        for namespace in self._namespaces.intersection((name, _ALL_NAMESPACES, *of_labels)):
             yield from self._numbers.get((namespace, None), ())
-            for label in pod.metadata.labels.items():
-                yield from self._numbers.get((namespace, label), ())
+            for key, value in pod.metadata.labels.items():
+                yield from self._numbers.get((namespace, (key, value)), ())
+                yield from self._numbers.get((namespace, key), ())
+
+
+def _namespaces(selector: PodSelector) -> Iterable[_Namespace]:
+    """Return entries of which a namespace that the selector matches has exactly one."""
+    if selector.namespace_selector is None:
+        return selector.namespaces
+    if selector.namespaces:  # the name of a namespace and its labels may both match
+        return (_ALL_NAMESPACES,)
+    return (_ALL_NAMESPACES if label is None else (label,) for label in _needed(selector.namespace_selector))
+
+
+def _needed(selector: core.LabelSelector) -> Iterable[_Label | None]:
+    """Return labels of which each pod has exactly one that the selector matches; None stands for any pod."""
+    if selector.match_labels:
+        return (next(iter(selector.match_labels.items())),)
+    sets = [
+        {(item.key, value) for value in item.values} for item in selector.match_expressions if item.operator == "In"
+    ]
+    if sets:
+        return min(sets, key=len)
+    return (next((item.key for item in selector.match_expressions if item.operator in _NEED_THE_KEY), None),)
+
+
+_NEED_THE_KEY = frozenset({"Exists", "Gt", "Lt"})
 
 
 def of_term(term: core.PodAffinityTerm, pod: core.Pod) -> PodSelector:
