@@ -93,7 +93,12 @@ async def test_the_size_of_a_job_is_measured_once_for_each_of_its_states(monkeyp
     cache.job_event("ADDED", job("a", LARGE))
     measured: list[Any] = []
     encode = msgspec.json.encode
-    monkeypatch.setattr(msgspec.json, "encode", lambda value: (measured.append(value), encode(value))[1])
+
+    def counted(value: Any) -> bytes:
+        measured.append(value)
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", counted)
     assert cache.size("large/a") == cache.size("large/a") > LARGE
     cache.written({**job("a"), "metadata": {**job("a")["metadata"], "resourceVersion": "2"}})
     assert 0 < cache.size("large/a") < LARGE
