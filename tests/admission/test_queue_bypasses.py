@@ -204,6 +204,47 @@ def test_a_pod_does_not_join_what_it_may_not(made: Json, message: str) -> None:
     assert message not in str(answer("Pod", None, made, user=CONTROLLER))
 
 
+REPLICA_SETS = "system:serviceaccount:kube-system:replicaset-controller"
+
+
+def test_a_pod_of_a_workload_is_bound_by_the_scheduler() -> None:
+    """Kubernetes' controllers create what a user has written into a Deployment; kubelets create the pods of their node."""
+    bound = {**pod(), "spec": {**pod()["spec"], "nodeName": "n1"}}
+    assert "pods are bound by the scheduler" in answer("Pod", None, bound, user=REPLICA_SETS)["status"]["message"]
+    assert "pods are bound by the scheduler" not in str(answer("Pod", None, bound, user="system:node:n1"))
+
+
+def of_workload(**annotations: str) -> Json:
+    """The PodGroup that the controllers create for a ReplicaSet."""
+    made = group("open", owner="ReplicaSet")
+    made["metadata"] |= {"name": "podgroup-o", "annotations": made["metadata"]["annotations"] | annotations}
+    return made
+
+
+def test_no_user_writes_the_pod_group_of_a_workload() -> None:
+    """It may have powers that its user has not: the controllers copy them from pods that were reviewed."""
+    request = {"name": "podgroup-o"}
+    made = of_workload(**{"volcanopy.io/preemptable": "false"})
+    message = answer("PodGroup", None, made, request=request)["status"]["message"]
+    assert "only the controllers create the PodGroup of a ReplicaSet" in message
+    assert answer("PodGroup", None, made, user=CONTROLLER, request=request)["allowed"]
+    own = {**of_workload(), "metadata": {**of_workload()["metadata"], "ownerReferences": []}}
+    message = answer("PodGroup", own, made, request=request)["status"]["message"]
+    assert "only the controllers create the PodGroup of a ReplicaSet" in message
+
+
+@pytest.mark.parametrize(
+    "key", ["volcanopy.io/preemptable", "volcano.sh/preemptable", "volcanopy.io/jdb-min-available"]
+)
+@pytest.mark.parametrize("part", ["annotations", "labels"])
+def test_no_user_changes_the_powers_of_the_pod_group_of_a_workload(part: str, key: str) -> None:
+    changed = of_workload()
+    changed["metadata"][part] = {**changed["metadata"].get(part, {}), key: "false"}
+    message = answer("PodGroup", of_workload(), changed, request={"name": "podgroup-o"})["status"]["message"]
+    assert f"metadata.{part}[volcanopy.io/" in message
+    assert "the controllers write the PodGroup of a ReplicaSet" in message
+
+
 @pytest.mark.parametrize(("status", "expected"), [({"running": 1}, False), ({"phase": "Running"}, False), ({}, True)])
 def test_a_group_is_not_deleted_while_its_pods_run(status: Json, expected: bool) -> None:
     request = {"operation": "DELETE", "object": None, "oldObject": {**group("open"), "status": status}}

@@ -7,14 +7,22 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, World, batch_job
-from tests.security.power_attempts import ENTRANCES, PROTECTIONS, RESERVED, name_of_group, protected_groups
+from tests.security.power_attempts import (
+    CARDS,
+    ENTRANCES,
+    EXAMPLE_OF_CARDS,
+    PROTECTIONS,
+    RESERVED,
+    name_of_group,
+    protected_groups,
+)
 from tests.security.tenants import Json, Tenant, grant, install_roles
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.client.manifests import Creator
@@ -42,6 +50,11 @@ class Scene:
     eve: Tenant
     bob: Tenant
     guest: Tenant
+
+    @property
+    def replica_sets(self) -> Tenant:
+        """The controller that creates the pods of a Deployment of eve, as she has written them."""
+        return replace(self.eve, name="system:serviceaccount:kube-system:replicaset-controller")
 
     @property
     def fast(self) -> str:
@@ -223,6 +236,14 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.create(s.group("g", s.open, metadata=s.job_owner("mine"))),
         "only the controllers create a PodGroup of a BatchJob",
     ),
+    "the PodGroup of a Deployment": (
+        lambda s: s.eve.create(s.group("podgroup-2", s.open, metadata=_of_replica_set("2"))),
+        "only the controllers create the PodGroup of a ReplicaSet",
+    ),
+    "a PodGroup of one's own as that of a Deployment": (
+        lambda s: s.eve.patch("PodGroup", "podgroup-1", {"metadata": _of_replica_set("1")}),
+        "only the controllers create the PodGroup of a ReplicaSet",
+    ),
     # Past the scheduler.
     "a pod with `nodeName`": (
         lambda s: s.eve.create(s.pod("p", s.open, nodeName="node-1")),
@@ -231,6 +252,14 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "a job whose pods have `nodeName`": (
         lambda s: s.eve.create(_with_pod_spec(s.job("j", s.open), nodeName="node-1")),
         "pods are bound by the scheduler",
+    ),
+    "a Deployment whose pods have `nodeName`": (
+        lambda s: s.replica_sets.create(s.pod("p", s.open, nodeName="node-1")),
+        "pods are bound by the scheduler",
+    ),
+    "a Deployment whose pods have assigned GPUs": (
+        lambda s: s.replica_sets.create(s.pod("p", s.open, annotations={CARDS: EXAMPLE_OF_CARDS})),
+        "the scheduler assigns devices",
     ),
     "a Binding of a pod to a node": (
         lambda s: _bind(s, "waiting"),
@@ -394,6 +423,11 @@ def _notes(notes: dict[str, str | None]) -> Json:
     return {"metadata": {"annotations": notes}}
 
 
+def _of_replica_set(uid: str) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": uid, "controller": True}
+    return {"ownerReferences": [owner]}
+
+
 def _with_pod_spec(job: Json, **more: str) -> Json:
     job["spec"]["tasks"][0]["template"]["spec"] |= more
     return job
@@ -472,6 +506,7 @@ async def test_what_a_tenant_tries_is_refused(scene: Scene) -> None:
         lambda: eve.patch("CronBatchJob", "bobs-cron", {"spec": {"suspend": True}}),
         lambda: eve.create(scene.job("mine", scene.open)),
         lambda: eve.create(scene.group("mine-group", scene.open)),
+        lambda: eve.create(scene.group("podgroup-1", scene.open)),
         lambda: eve.create(scene.pod("member", annotations={GROUP: "mine-group"})),
         lambda: eve.create(scene.pod("small", scene.open)),
         lambda: eve.create(scene.template("eves-template", scene.fast)),

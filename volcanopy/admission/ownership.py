@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from volcanopy.admission.access import administers, is_trusted
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import Request, User, annotations, at, is_job_owner
-from volcanopy.admission.submitter import is_kubernetes, recorded
+from volcanopy.admission.request import Request, User, at, is_job_owner, own_keys
+from volcanopy.admission.submitter import belongs_to_job, is_kubelet, is_kubernetes, recorded
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem, forbidden
-
-_GROUP_LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME)
 
 
 def is_checked(user: User, context: Context) -> bool:
@@ -24,6 +22,14 @@ def is_checked(user: User, context: Context) -> bool:
     """
     names_controllers = bool(context.policy.controllers) and bool(user.name)
     return names_controllers and not is_trusted(user, context) and not is_kubernetes(user)
+
+
+def binds_pods(user: User, context: Context) -> bool:
+    """Return whether pods of this user may be created on a node: those of kubelets, and of whom no right depends on.
+
+    Kubernetes' controllers create the pods that users have written into a Deployment.
+    """
+    return not is_checked(user, context) and (is_kubelet(user) or not is_kubernetes(user))
 
 
 def has_job_label(request: Request, context: Context) -> bool:
@@ -95,18 +101,26 @@ def controlled_group_problems(request: Request, context: Context) -> Iterator[Pr
     owner = group_owner_in(request.old)
     if not owner:
         yield from job_owner_problems(request, context)
+        if (kind := group_owner_in(request.object)) and not belongs_to_job(request):
+            yield forbidden(
+                "metadata.ownerReferences", f"only the controllers create the PodGroup of a {kind}: remove it"
+            )
         return
     detail = f"immutable: the controllers write the PodGroup of a {owner}"
     for path in (("spec",), ("metadata", "ownerReferences")):
         if at(request.object, *path) != at(request.old, *path):
             yield forbidden(".".join(path), detail)
-    before, after = annotations(request.old), annotations(request.object)
-    for key in sorted({*before, *after}):
-        if key.startswith(names.OWN_PREFIX) and before.get(key) != after.get(key):
-            yield forbidden(f"metadata.annotations[{key}]", detail)
-    for key in _GROUP_LABELS:
-        if at(request.old, "metadata", "labels", key) != at(request.object, "metadata", "labels", key):
-            yield forbidden(f"metadata.labels[{key}]", detail)
+    for part in ("annotations", "labels"):
+        before, after = (_own_values(at(version, "metadata", part)) for version in (request.old, request.object))
+        for key in sorted({*before, *after}):
+            if before.get(key) != after.get(key):
+                yield forbidden(f"metadata.{part}[{key}]", detail)
+
+
+def _own_values(labels: object) -> Json:
+    """Return labels or annotations with volcanopy's names, also of those that are written with the names of another API."""
+    values = own_keys(labels) if isinstance(labels, dict) else {}
+    return {key: value for key, value in values.items() if key.startswith(names.OWN_PREFIX)}
 
 
 def deletion_problems(request: Request, context: Context) -> Iterator[Problem]:

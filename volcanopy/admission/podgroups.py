@@ -16,6 +16,7 @@ from volcanopy.admission.feasibility import extreme_problems, pod_findings, pod_
 from volcanopy.admission.jobs import BOUND, budget_problems, pod_warnings, reference_problems
 from volcanopy.admission.limits import LimitEntries
 from volcanopy.admission.ownership import (
+    binds_pods,
     change_problems,
     controlled_group_problems,
     deletion_problems,
@@ -230,7 +231,7 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     yield from budget_problems(notes)
     yield from extreme_problems("spec", pod_request(spec))
     yield from _origin_problems(request, context)
-    if is_checked(request.user, context) and at(spec, "nodeName"):
+    if at(spec, "nodeName") and not binds_pods(request.user, context):
         yield forbidden("spec.nodeName", BOUND)
     path, (queue, group) = f"metadata.annotations[{names.POD_QUEUE_NAME}]", _queue_of(request, context)
     if name := group_of(request.object):

@@ -14,7 +14,8 @@ from volcanopy.api import names
 from volcanopy.api.model import Json, Problem, forbidden
 
 KEYS = (names.SUBMITTED_BY, names.SUBMITTER_GROUPS)
-_KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-manager", "system:node:")
+_KUBELETS = "system:node:"
+_KUBERNETES = ("system:serviceaccount:kube-system:", "system:kube-controller-manager", _KUBELETS)
 
 
 def submitter(request: Request, policy: AdmissionPolicy) -> User:
@@ -31,6 +32,11 @@ def submitter(request: Request, policy: AdmissionPolicy) -> User:
 def is_kubernetes(user: User) -> bool:
     """Return whether the user is one of Kubernetes' own controllers or a kubelet."""
     return user.name.startswith(_KUBERNETES)
+
+
+def is_kubelet(user: User) -> bool:
+    """Return whether the user is a kubelet."""
+    return user.name.startswith(_KUBELETS)
 
 
 def belongs_to_job(request: Request) -> bool:
