@@ -59,7 +59,7 @@ ROWS = (
     Row("writes of one step of a job", "services.controllers.steps.MOST_WRITES", _number, "the job continues after other jobs of the queue of work"),
     Row("writes of the first step of a job", "services.controllers.steps.FIRST_WRITES", _number, "the same"),
     Row("concurrent writes of the controller", "services.controllers.owned_objects.WRITES_AT_ONCE", _number, "further ones wait, round robin by namespace; a quarter for one object; fewer while the server is slow"),
-    Row("bytes of a job", "services.controllers.effects.LARGE", _size, "a larger one has slots of its own for its status and pods, and its minor statuses are written up to 5 s later"),
+    Row("bytes of a job", "services.controllers.effects.LARGE", _size, "two larger ones are reconciled at once, and their minor statuses are written up to 5 s later"),
     Row("concurrent writes of the controller for all such jobs", "services.controllers.effects.LARGE_AT_ONCE", _number, "further ones wait, round robin by namespace"),
     Row("pauses after a failed step", "services.controllers.workqueue.LONGEST_PAUSE", _seconds, "the longest; they double from 0.05 s"),
     Row("period of audits of what users wrote", "services.controllers.user_kinds.AUDIT_PERIOD", _range, "an event that a watch lost is made up for"),
