@@ -161,6 +161,15 @@ def test_a_file_of_a_volume_replaces_links_and_pipes_that_a_program_has_put_ther
     assert (tmp_path / "outside").read_text() == "before"
 
 
+def test_a_file_of_a_volume_replaces_one_of_any_size_that_a_program_has_put_there(tmp_path: Path) -> None:
+    folder = tmp_path / "p/volumes/v"
+    folder.mkdir(parents=True)
+    (folder / "x").touch()
+    os.truncate(folder / "x", 2**40)
+    volumes_of(tmp_path, downward("x")).create(SOURCES)
+    assert (folder / "x").read_text() == "p"
+
+
 @pytest.mark.parametrize("name", ["../other/claim", "..", ".", "", "/etc"])
 def test_the_name_of_a_claim_is_that_of_a_claim_in_the_namespace(tmp_path: Path, name: str) -> None:
     with pytest.raises(ContainerConfigError, match="persistentvolumeclaim"):

@@ -193,7 +193,7 @@ def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None
             with opened(open_source(str(path), above, mode=0o755)) as folder:
                 if last in {"", ".", ".."} or name.startswith("/"):
                     raise PathError(f"path {name!r} is not that of a file")
-                if _content(folder, last) != content:
+                if _content(folder, last, len(content) + 1) != content:
                     _replace(folder, last, content, mode, owner)
         with opened(open_source(str(path), "")) as folder:
             for name in os.listdir(f"/proc/self/fd/{folder}"):
@@ -203,14 +203,14 @@ def _write(path: Path, files: Mapping[str, bytes], mode: int, owner: User | None
         raise ContainerConfigError(f"the files of a volume cannot be written: {error}") from None
 
 
-def _content(folder: int, name: str) -> bytes | None:
-    """The content of a file; None for what is none."""
+def _content(folder: int, name: str, size: int) -> bytes | None:
+    """The first bytes of a file, which a program may have made as large as it likes; None for what is none."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
         return None
     with open(descriptor, "rb") as file:
-        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        return file.read(size) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
 
 
 def _replace(folder: int, name: str, content: bytes, mode: int, owner: User | None) -> None:
