@@ -14,6 +14,7 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, TEMPLATES
+from volcanopy.services.controllers import flows
 from volcanopy.services.controllers.flows import probe
 
 
@@ -150,3 +151,34 @@ async def test_pods_are_probed_over_http_and_tcp() -> None:
     ]
     assert list((await probe(pod_probes)).values()) == [True, False, True, False, False]
     await runner.cleanup()
+
+
+async def test_few_probes_of_a_flow_are_in_flight_and_they_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand addresses that do not answer: their flow waits, and no other."""
+    in_flight, most = set[PodProbe](), 0
+
+    async def unanswered(_: object, pod_probe: PodProbe) -> bool:
+        nonlocal most
+        if pod_probe.port < 100:
+            return True
+        in_flight.add(pod_probe)
+        most = max(most, len(in_flight))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            in_flight.discard(pod_probe)
+        return True
+
+    monkeypatch.setattr(flows, "_answers", unanswered)
+    monkeypatch.setattr(flows, "PROBES_TIMEOUT", 0.01)
+    pod_probes = [PodProbe("p", "192.0.2.1", port) for port in range(1, 1_101)]
+    answers = await probe(pod_probes)
+    assert list(answers) == pod_probes
+    assert sum(answers.values()) == 99
+    assert most == flows.PROBES_AT_ONCE
+    assert not in_flight
+
+
+async def test_a_header_that_is_none_fails_its_probe_only() -> None:
+    pod_probe = PodProbe("p", "127.0.0.1", 9, "/", ("X", "1\r\nY: 2"))
+    assert await probe([pod_probe]) == {pod_probe: False}

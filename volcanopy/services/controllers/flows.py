@@ -1,6 +1,7 @@
 """The controller of job flows, with the probes of their dependencies."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -33,6 +34,10 @@ log = structlog.get_logger(__name__)
 
 PROBE_TIMEOUT = 2.0
 """Seconds that a pod has to answer a probe."""
+PROBES_AT_ONCE = 16
+"""Probes of a flow in flight."""
+PROBES_TIMEOUT = 5.0
+"""Seconds for the probes of a flow: thousands of pods that answer, tens that do not."""
 
 PodsOf = Callable[[str], Iterable[Pod]]
 """Returns the pods of a job, by the job's uid."""
@@ -175,11 +180,22 @@ class FlowController(JobOwnerController):
 
 
 async def probe(pod_probes: Sequence[PodProbe]) -> dict[PodProbe, bool]:
-    """Probe pods concurrently; returns which probes succeeded."""
-    timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        answers = await asyncio.gather(*(_answers(session, pod_probe) for pod_probe in pod_probes))
-    return dict(zip(pod_probes, answers, strict=True))
+    """Probe pods, a few at once; returns which probes succeeded. One that has no result in time has failed.
+
+    So a flow with very many probes takes neither the connections of this process nor a worker for long.
+    """
+    answers = dict.fromkeys(pod_probes, False)
+    remaining = iter(pod_probes)
+
+    async def ask(session: aiohttp.ClientSession) -> None:
+        for pod_probe in remaining:
+            answers[pod_probe] = await _answers(session, pod_probe)
+
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PROBE_TIMEOUT)) as session:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROBES_TIMEOUT):
+                await asyncio.gather(*(ask(session) for _ in range(PROBES_AT_ONCE)))
+    return answers
 
 
 async def _answers(session: aiohttp.ClientSession, pod_probe: PodProbe) -> bool:
@@ -193,6 +209,6 @@ async def _answers(session: aiohttp.ClientSession, pod_probe: PodProbe) -> bool:
         async with asyncio.timeout(PROBE_TIMEOUT):
             _, writer = await asyncio.open_connection(pod_probe.ip, pod_probe.port)
         writer.close()
-    except (aiohttp.ClientError, OSError, TimeoutError):
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):  # the last: a header that is none
         return False
     return True
