@@ -70,6 +70,9 @@ def test_an_interval_counts_from_the_beginning() -> None:
         ("@every 1ms", None, 'Invalid value: "@every 1ms": must be at least @every 1s'),
         ("@every soon", None, "must be a duration such as 90s, 10m or 1h30m"),
         ("* * * * *", "Local", 'Invalid value: "Local": must be the name of a time zone'),
+        ("* * * * *", "localtime", 'Invalid value: "localtime": must be the name of a time zone'),
+        ("* * * * *", "posixrules", 'Invalid value: "posixrules": must be the name of a time zone'),
+        ("* * * * *", "right/UTC", 'Invalid value: "right/UTC": must be the name of a time zone'),
         ("* * * * *", "../etc/passwd", 'Invalid value: "../etc/passwd": must be the name of a time zone'),
     ],
 )

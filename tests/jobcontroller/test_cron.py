@@ -152,6 +152,29 @@ def test_a_changed_schedule_counts_from_now_on() -> None:
     assert world.settle().look().again == START + timedelta(minutes=45)
 
 
+def test_a_time_of_a_new_schedule_that_passed_before_the_change_is_not_run() -> None:
+    world = CronWorld("0 7 * * *").settle()
+    world.pass_time(days=1)
+    first = world.settle().born
+    world.change(schedule="30 7 * * *")
+    assert world.settle().born == first
+    assert world.look().again == START + timedelta(days=1, hours=23, minutes=30)
+    world.pass_time(days=1)
+    assert len(world.settle().born) == 2
+
+
+def test_a_changed_schedule_does_not_drop_the_job_that_waits_for_the_last_to_finish() -> None:
+    world = CronWorld("0 * * * *", concurrencyPolicy="Forbid").settle()
+    world.pass_time(hours=1)
+    first = world.settle().born[0]
+    world.pass_time(hours=1)
+    assert world.settle().cron.status.next_schedule_time == world.now
+    world.pass_time(minutes=20)
+    world.change(schedule="10 * * * *")
+    world.set(first, "Completed")
+    assert len(world.settle().born) == 2
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     schedule=st.sampled_from(["*/7 * * * *", "@every 13m", "0 * * * *", "@every 45s", "5,25 8-12 * * 1-5"]),

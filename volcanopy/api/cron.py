@@ -83,7 +83,7 @@ class CronBatchJobStatus(Model):
     last_successful_time: Time | None = None
     """Time of the last completion of a job."""
     next_schedule_time: Time | None = None
-    """Next scheduled time."""
+    """Next scheduled time. It may have passed while the creation of its job waits."""
     message: Message = ""
     """Human-readable reason why no jobs are created, if there is one."""
 
@@ -117,6 +117,8 @@ _NAMED = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every "
+_MACHINE_ZONES = {"Local", "localtime", "posixrules"}
+"""Names of time zones that depend on the machine. The folders posix and right (with leap seconds) exist on some machines only."""
 _SHORTEST = timedelta(seconds=1)
 _CLOCK_CHANGE = timedelta(hours=3)
 """Upper bound of the change of a clock at the start and end of daylight saving time."""
@@ -223,9 +225,9 @@ def _interval(text: str) -> timedelta:
 def _zone(name: str | None) -> tzinfo:
     if not name:
         return UTC
-    if name == "Local":
+    if name in _MACHINE_ZONES or name.startswith(("posix/", "right/")):
         raise ScheduleError(
-            'Invalid value: "Local": must be the name of a time zone, such as Europe/Berlin', "timeZone"
+            f'Invalid value: "{name}": must be the name of a time zone, such as Europe/Berlin', "timeZone"
         )
     try:
         return ZoneInfo(name)

@@ -18,6 +18,8 @@ from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, Plan, RecordEvent, UpdateStatus, status_json
 
 MANY_MISSED = 100
+_SHORTEST = timedelta(seconds=1)
+"""The shortest time between two scheduled times."""
 
 
 class UpdateCronStatus(UpdateStatus):
@@ -71,7 +73,8 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
                 making.append(RecordEvent("Warning", "TooManyMissedTimes", warning))
     if trouble:
         message, reason = trouble, "FailedCreate"
-    status = _status(cron, made, active, served, due.next, message)
+    # A time whose job cannot be created yet stays the next one.
+    status = _status(cron, made, active, served, due.time or due.next, message)
     effects: list[CronEffect] = []
     # A job that starts is written with the next plan: a status without an active job would be wrong in between.
     if status.write() != cron.status.write() and (message or not making):
@@ -102,6 +105,8 @@ def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
         return _Due(schedule=schedule)
     origin = cron.metadata.creation_timestamp or now
     since = max(origin, served) if served is not None else origin
+    if cron.status.next_schedule_time is not None:  # earlier times are those of a schedule that was changed since
+        since = max(since, cron.status.next_schedule_time - _SHORTEST)
     deadline = cron.spec.starting_deadline_seconds
     if deadline is not None and deadline < (now - since).total_seconds():  # the field allows times before the year 1
         since = now - timedelta(seconds=deadline)
