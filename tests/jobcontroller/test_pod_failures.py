@@ -189,6 +189,16 @@ def test_a_job_says_which_pod_fails_again_and_again() -> None:
     assert (world.status["state"]["reason"], world.message) == ("Started", "2/2 pods running")
 
 
+def test_restarts_of_a_sidecar_do_not_count_towards_max_retry() -> None:
+    world = admitted(policies=[{"event": "TaskFailed", "action": "TerminateJob"}])
+    world.pods["job-a-0"]["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]
+    proxy = container({"running": {}}, name="proxy") | {"restartCount": 9}
+    status = world.pods["job-a-0"]["status"] | {"phase": "Running", "initContainerStatuses": [proxy]}
+    world.pods["job-a-0"]["status"] = status | {"containerStatuses": [container({"running": {}}) | {"restartCount": 2}]}
+    world.settle()
+    assert world.phase == "Running"
+
+
 def test_the_exit_code_of_a_sidecar_matches_no_policy_and_is_no_cause() -> None:
     world = admitted(policies=[{"exitCode": 143, "action": "CompleteJob"}])
     world.pods["job-a-0"]["spec"]["initContainers"] = [{"name": "proxy", "restartPolicy": "Always"}]

@@ -79,16 +79,21 @@ class JobPod:
         return (*self.pod.status.init_container_statuses, *self.pod.status.container_statuses)
 
     @property
+    def _task_containers(self) -> list[ContainerStatus]:
+        """Its containers without sidecars: these may restart as often as they like, and do not decide how the pod ends."""
+        sidecars = self.pod.spec.sidecars
+        return [container for container in self._containers if container.name not in sidecars]
+
+    @property
     def _failed_ends(self) -> dict[int, Terminated]:
         """The terminations of its containers that failed, the first with each exit code.
 
         Sidecars do not count: they are stopped with the pod, often by a signal, and never the reason of its failure.
         """
         ends: dict[int, Terminated] = {}
-        sidecars = self.pod.spec.sidecars
-        for container in self._containers:
+        for container in self._task_containers:
             end = container.state.terminated
-            if end is not None and end.exit_code and container.name not in sidecars:
+            if end is not None and end.exit_code:
                 ends.setdefault(end.exit_code, end)
         return ends
 
@@ -128,7 +133,7 @@ class JobPod:
     @property
     def last_failure(self) -> str:
         """How a container that was restarted on the spot ended last, as a clause; empty if none was, or none failed."""
-        for container in self._containers:
+        for container in self._task_containers:
             end = container.last_state.terminated
             if end is not None and end.exit_code:
                 text = termination(end.exit_code, end.reason, end.message)
@@ -137,8 +142,8 @@ class JobPod:
 
     @property
     def container_restarts(self) -> int:
-        """How often its containers have been restarted on the spot."""
-        return sum(container.restart_count for container in self._containers)
+        """How often its containers have been restarted on the spot, without sidecars."""
+        return sum(container.restart_count for container in self._task_containers)
 
 
 class RestartIndex:
