@@ -6,7 +6,7 @@ import pytest
 
 from tests.admission.test_parents import CONTEXT, cron, flow, job
 from volcanopy.admission.review import review
-from volcanopy.api.bindings import VOLCANOPY
+from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding
 
 Json = dict[str, Any]
 
@@ -73,8 +73,12 @@ def test_it_is_not_admitted_with_any_other_change(manifest: Json) -> None:
     assert message(before, deleted(manifest, "foregroundDeletion", "example.com/more")) != ""
 
 
-def test_a_flow_that_is_deleted_keeps_its_rules() -> None:
-    """Its steps are checked when they are changed, also while it is deleted."""
-    before = deleted(flow(VOLCANOPY, "f", "a"), "foregroundDeletion")
-    after = deleted(flow(VOLCANOPY, "f", {"name": "a", "dependsOn": {"targets": ["gone"]}}))
-    assert "gone" in message(before, after)
+@pytest.mark.parametrize("binding", BINDINGS, ids=lambda binding: binding.name)
+@pytest.mark.parametrize("deletion", [False, True])
+def test_the_jobs_of_a_flow_are_immutable_also_while_it_is_deleted(binding: Binding, deletion: bool) -> None:
+    before, after = flow(binding, "f", "a"), flow(binding, "f", "a", "b")
+    if deletion:
+        before, after = deleted(before, "foregroundDeletion"), deleted(after)
+    assert message(before, after) == "spec.flows: Forbidden: field is immutable: create a new flow"
+    retained = before | {"spec": before["spec"] | {"jobRetainPolicy": "delete"}}
+    assert message(before, retained) == ""

@@ -115,11 +115,9 @@ def missing_templates(request: Request, context: Context) -> Iterator[tuple[str,
 
 
 def named_templates(request: Request) -> frozenset[str]:
-    """Return the names of the JobTemplates of a flow that is created or whose jobs are changed."""
-    if request.kind != "JobFlow" or request.group != names.FLOW or request.operation not in {"CREATE", "UPDATE"}:
-        return frozenset()
+    """Return the names of the JobTemplates of a flow that is created."""
     steps = at(request.object, "spec", "flows")
-    if steps == at(request.old, "spec", "flows") or not isinstance(steps, list):
+    if request.key != (names.FLOW, "JobFlow", "CREATE") or not isinstance(steps, list):
         return frozenset()
     templates = frozenset(map(_template_name, steps[:_MOST_STEPS]))
     return frozenset(name for name in templates if len(name) <= 253 and re.fullmatch(PATH_PATTERN, name))

@@ -196,9 +196,11 @@ def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
 
 
 def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield the problems of a flow that is created or changed, and of those of its jobs whose templates exist."""
+    """Yield the problems of a flow that is created, and of those of its jobs whose templates exist; its jobs are immutable."""
     steps = at(request.object, "spec", "flows")
-    if request.operation == "UPDATE" and steps == at(request.old, "spec", "flows"):
+    if request.operation == "UPDATE":
+        if steps != at(request.old, "spec", "flows"):
+            yield forbidden("spec.flows", "field is immutable: create a new flow")
         return
     yield from flow_problems(request.object or {})
     user, checked = submitter(request, context.policy), set[str]()
