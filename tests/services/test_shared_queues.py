@@ -70,6 +70,20 @@ async def test_a_manifest_of_volcanos_api_for_the_default_queue_takes_effect(clu
     await both(cluster, "default", lambda item: item["status"].get("running") == 0)
 
 
+async def test_a_job_of_volcanos_api_with_unnamed_tasks_can_be_applied_on_the_server_twice(
+    cluster: LocalCluster,
+) -> None:
+    await both(cluster, "default", state("Open"))
+    manifest = job("unnamed", 1, RUNS_FOR_EVER)
+    del manifest["spec"]["tasks"][0]["name"]
+    for _ in range(2):
+        stored = await cluster.client.patch(
+            JOBS, "default", "unnamed", manifest, PatchType.APPLY, field_manager="kubectl", force=True
+        )
+        assert [task["name"] for task in stored["spec"]["tasks"]] == ["default0"]
+    await cluster.client.delete(JOBS, "default", "unnamed")
+
+
 async def test_a_change_of_volcanopys_object_is_in_volcanos(cluster: LocalCluster) -> None:
     await both(cluster, "default", state("Open"))
     await cluster.client.patch(OWN, None, "default", {"spec": {"deserved": {"cpu": "5"}, "maxRunningJobs": 7}})

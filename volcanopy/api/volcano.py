@@ -30,7 +30,6 @@ from volcanopy.api.model import (
     Quantity,
     ResourceList,
     Rule,
-    keyed,
 )
 from volcanopy.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from volcanopy.api.times import format_time
@@ -88,9 +87,9 @@ class JobSpec(BatchJobSpec):
     """Specification of a job."""
 
     tasks: list[Task] = Field(  # type: ignore[assignment]
-        min_length=1, max_length=128, json_schema_extra=keyed("name")
+        min_length=1, max_length=128, json_schema_extra=ATOMIC
     )
-    """Tasks of the job."""
+    """Tasks of the job. As in Volcano, server-side apply replaces the list as a whole: tasks may have no names yet."""
     scheduler_name: str = Field(default=VOLCANO.scheduler_name, max_length=63)
     """Name of the scheduler of pods whose template has none. Defaults to volcano."""
 
