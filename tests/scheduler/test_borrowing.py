@@ -71,6 +71,15 @@ def test_the_message_states_the_borrowing_limit() -> None:
     assert message == 'queue "q" borrowing limit exceeded: cpu requested 7, allocated 0, fair share 4, borrowingLimit 2'
 
 
+def test_a_job_of_a_queue_without_a_share_waits_for_nodes_and_not_for_a_share() -> None:
+    """The queue deserves nothing, so it is always over its share: what the job lacks is a node."""
+    running = "node n1 cpu=4\nnode n2 cpu=4\nqueue q\nqueue r\njob b queue=r: 1 x cpu=3 on=n1, 1 x cpu=3 on=n2\n"
+    why = explanation(decided(f"{running}job a queue=q: 1 x cpu=3", CAPACITY), "a")
+    assert (why.gate, str(why.message)) == ("nodes", "0/2 nodes are available: 2 Insufficient cpu")
+    with_share = running.replace("queue q", "queue q deserved.cpu=2")
+    assert explanation(decided(f"{with_share}job a queue=q: 1 x cpu=3", CAPACITY), "a").gate == "share"
+
+
 @pytest.mark.parametrize(("words", "held"), [("", 18), ("borrow.cpu=2", 8), ("deserved.cpu=3 borrow.cpu=2", 5)])
 def test_a_borrowing_limit_is_relative_to_the_share_by_weight(words: str, held: int) -> None:
     """Of 18 cpus the shares of q, r and default by weight are 6 each if all request; as the others are idle, q could use all."""

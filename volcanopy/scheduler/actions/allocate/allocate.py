@@ -30,9 +30,10 @@ from volcanopy.scheduler.actions.allocate.job_queues import (
 )
 from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.engine.queue_order import QueueOrder
+from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
-from volcanopy.scheduler.model.messages import blocked_by_head
+from volcanopy.scheduler.model.messages import QuotaMessage, blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import Rejection
 
@@ -118,7 +119,7 @@ def _place_beyond_shares(session: Session, queue: QueueView, pending: PendingJob
     """Place a job as :func:`place_job` does, beyond fair shares.
 
     One that gets nothing keeps the reason that it had before, unless another gate than free resources rejects it: that one
-    would reject it with a larger share too.
+    would reject it with a larger share too. A queue without a share is always beyond it, which is no reason.
     """
     rejections, row = session.rejections, pending.job.row
     before = rejections.begin_retry(row)
@@ -126,5 +127,13 @@ def _place_beyond_shares(session: Session, queue: QueueView, pending: PendingJob
     if placed:
         rejections.end_retry(row)
     else:
-        rejections.restore(row, rejections.beside_shares(row) or before)
+        is_known = row in rejections.by_job or row in rejections.fit_errors
+        fallback = None if is_known and _is_without_share(before) else before
+        rejections.restore(row, rejections.beside_shares(row) or fallback)
     return placed
+
+
+def _is_without_share(reason: Recorded | None) -> bool:
+    """Return whether a job was rejected by a fair share that is 0 for all that it lacks."""
+    message = reason.rejection.reason if reason is not None and reason.rejection is not None else None
+    return isinstance(message, QuotaMessage) and not any(message.limit[place] > 0 for place in message.short)
