@@ -52,7 +52,7 @@ def test_a_waiting_job_names_the_nominated_one() -> None:
 def test_a_nomination_ends_with_its_pod() -> None:
     scene = simulation(f"{LEAVING}\n{NEWCOMER}")
     scene.cluster.remove("Pod", "default/owner-0")
-    assert lines(scene.cycle()) == ["nominate urgent-0 -> n1"]
+    assert lines(scene.cycle()) == []
     scene.end_terminating()
     assert lines(scene.cycle()) == ["bind urgent-0 -> n1"]
 
@@ -73,6 +73,16 @@ def test_a_nomination_is_removed_when_no_node_is_feasible() -> None:
     _schedulable(scene, "n1", False)
     assert lines(scene.cycle()) == ["nominate owner-0 -> nowhere"]
     assert lines(scene.cycle()) == []
+
+
+def test_a_pod_is_not_nominated_behind_a_pod_that_ends_by_itself() -> None:
+    """Nothing was evicted for it: it starts on the first node that is free."""
+    scene = simulation(LEAVING.replace(" nominated=n1", ""))
+    plan = scene.cycle()
+    assert lines(plan) == []
+    assert [str(effect.message) for effect in plan.of(Explain)] == ["waiting for 1 pod to terminate"]
+    _schedulable(scene, "n2", True)
+    assert lines(scene.cycle()) == ["bind owner-0 -> n2"]
 
 
 def test_a_gang_keeps_all_nominations_while_victims_terminate() -> None:

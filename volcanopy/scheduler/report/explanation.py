@@ -20,7 +20,7 @@ from volcanopy.scheduler.engine.fit_error import Why
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
-from volcanopy.scheduler.model.plan import Explain
+from volcanopy.scheduler.model.plan import Evict, Explain
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -65,6 +65,18 @@ class Explainer:
         if stops is not None:  # the queue keeps their pods from starting, not a scheduling gate
             gated &= ~stops.held[session.snapshot.jobs.queue[table.job[rows]]]
         return _by_job(session, rows[~gated]), _by_job(session, rows[gated])
+
+    @cached_property
+    def preemptors(self) -> frozenset[str]:
+        """The jobs for which pods are evicted or moved, by this session or an earlier one."""
+        session, table = self._session, self._session.snapshot.tasks
+        rows = session.ledger.unsettled_tasks
+        jobs = [
+            *table.job[rows[table.nominated[rows] != NONE]].tolist(),
+            *(pod.job for pod in session.snapshot.moves.pods),
+        ]
+        earlier = session.snapshot.jobs.keys[np.unique(np.array(jobs, dtype=np.intp))].tolist()
+        return frozenset((*earlier, *(effect.preemptor for effect in session.effects if isinstance(effect, Evict))))
 
     @cached_property
     def _pods(self) -> dict[int, list[str]]:
@@ -211,7 +223,8 @@ class Explainer:
         nodes = np.unique(ledger.node[job.tasks(Status.PIPELINED)])
         count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
         names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
-        text = f"waiting for {counted(count, 'evicted pod')} to terminate"
+        kind = "evicted pod" if job.key in self.preemptors else "pod"
+        text = f"waiting for {counted(count, kind)} to terminate"
         unblocked_by = f"termination of {counted(count, 'pod')} on {_some(names, 'node')}"
         if not count:  # placed after the actions that bind
             text, unblocked_by = f"starts in the next cycle on {_some(names, 'node')}", "the next cycle"
