@@ -148,8 +148,7 @@ def test_documents_have_their_type_and_no_managed_fields() -> None:
 
 def test_a_forbidden_watch_is_an_error_at_once(server: FakeApiServer, tmp_path: Path) -> None:
     """A list is allowed and a watch is not: the path is the same, so it is refused by the query."""
-    path = JOBS.format("default")
-    server.has(path)
+    server.has(JOBS.format("default"), a_job("training", "Pending"))
     allowed = server.answer
 
     def answer(method: str, asked: str) -> tuple[int, Json]:
@@ -167,7 +166,7 @@ def test_a_forbidden_watch_is_an_error_at_once(server: FakeApiServer, tmp_path: 
 
     with pytest.raises(Forbidden, match='cannot watch resource "batchjobs"'):
         asyncio.run(follow())
-    refused = run_in_process("job", "list", "--watch", kubeconfig=server.kubeconfig(tmp_path))
+    refused = run_in_process("job", "wait", "training", kubeconfig=server.kubeconfig(tmp_path))
     assert refused.status == 1
     assert refused.sentence().startswith(
         'forbidden: user "ada" cannot watch batchjobs.batch.volcanopy.io in namespace "default"'

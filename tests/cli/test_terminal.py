@@ -1,14 +1,12 @@
-"""What commands look like: letter by letter in a pipe and in a real terminal, and live where something is watched."""
+"""What commands look like: letter by letter in a pipe and in a real terminal."""
 
-import re
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.cli.fake_api_server import FakeApiServer
 from tests.cli.golden_cases import CASES, GOLDEN, Case, output_of, world
-from tests.cli.run_commands import COMMAND, Run, read_until, run_in_process, run_in_terminal, terminal
+from tests.cli.run_commands import COMMAND, run_in_process, run_in_terminal
 from volcanopy.cli.main import all_commands
 
 
@@ -42,55 +40,6 @@ def test_pipes_and_dumb_terminals_get_no_colour(config: Path) -> None:
     assert "\x1b" not in run_in_process("job", "list", kubeconfig=config).out
     status, said = run_in_terminal("job", "list", kubeconfig=config, TERM="dumb")
     assert (status, "\x1b" in said) == (0, False)
-
-
-def test_a_watched_list_prints_a_row_for_each_change_into_a_pipe(volcanopy: Run, kubeconfig: Path) -> None:
-    """A terminal that wants no colour is served as a pipe is, line by line."""
-    words = [*COMMAND, "job", "list", "--watch"]
-    assert volcanopy("job", "run", "--name", "first", "--image", "i").status == 0
-    with terminal(words, {"KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}, 120) as (process, end):
-        said = read_until(end, process, "first")
-        started = volcanopy(
-            "job", "run", "--name", "watched", "--image", "i", "--annotation", "sim.volcanopy.io/duration=1s"
-        )
-        assert started.status == 0
-        said += read_until(end, process, r"watched +Completed")
-        process.send_signal(signal.SIGINT)
-        rest = read_until(end, process)
-        assert process.wait(timeout=60) == 130
-    assert "Traceback" not in said + rest
-    lines = said.splitlines()
-    assert lines[0].split() == ["NAME", "PHASE", "READY", "MIN", "TOTAL", "QUEUE", "AGE", "REASON"]
-    phases = [line.split()[1] for line in lines[1:] if line.startswith("watched")]
-    assert phases[-1] == "Completed"
-    assert "Running" in phases
-    assert sum(line.startswith("NAME") for line in lines) == 1
-
-
-def test_a_watched_list_is_a_live_table_on_a_terminal(volcanopy: Run, kubeconfig: Path) -> None:
-    words = [*COMMAND, "job", "list", "-w"]
-    with terminal(words, {"KUBECONFIG": str(kubeconfig)}, 120) as (process, end):
-        said = read_until(end, process, "NAME")
-        assert volcanopy("job", "run", "--name", "live", "--image", "i").status == 0
-        said += read_until(end, process, r"live +\x1b\[36mRunning")
-        process.send_signal(signal.SIGINT)
-        said += read_until(end, process)
-        assert process.wait(timeout=60) == 130
-    assert "\x1b[?25l" in said, "the cursor is hidden while the table lives"
-    assert said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l"), "and shown again"
-    assert "Traceback" not in said
-
-
-def test_a_list_is_watched_as_documents_and_names_too(volcanopy: Run, kubeconfig: Path) -> None:
-    assert volcanopy("job", "run", "--name", "named", "--image", "i").status == 0
-    for form, first in (
-        ("name", "batchjob.batch.volcanopy.io/named"),
-        ("json", '"kind": "BatchJob"'),
-        ("yaml", "kind: BatchJob"),
-    ):
-        words = [*COMMAND, "job", "get", "named", "-o", form, "--watch"]
-        with terminal(words, {"KUBECONFIG": str(kubeconfig)}) as (process, end):
-            assert first in read_until(end, process, re.escape(first))
 
 
 def test_a_closed_pipe_is_no_error(server: FakeApiServer, tmp_path: Path) -> None:

@@ -30,12 +30,10 @@ def bare_name(kind: Kind[Json], text: str) -> str:
     return name
 
 
-async def list_objects(
-    client: Client, kind: Kind[Json], namespace: str | None, selector: str = "", fields: str = ""
-) -> list[Json]:
+async def list_objects(client: Client, kind: Kind[Json], namespace: str | None, selector: str = "") -> list[Json]:
     """Return the objects that match the selectors; raises CommandError where the cluster does not serve the kind."""
     try:
-        return (await client.list(kind, namespace, label_selector=selector, field_selector=fields)).items
+        return (await client.list(kind, namespace, label_selector=selector)).items
     except NotFound:
         raise CommandError(not_served(f"{kind.kind} of {kind.api_version}")) from None
     except Forbidden as fault:

@@ -1,4 +1,4 @@
-"""Watches of the objects of a kind, for ``--watch``, and waiting until objects reach a goal, such as their deletion."""
+"""Watches of the objects of a kind, and waiting until objects reach a goal, such as their deletion."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

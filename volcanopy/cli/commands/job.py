@@ -32,7 +32,7 @@ JOB = Resource(
     list_examples=(
         "list",
         "list -A --queue research --phase Pending",
-        "list -l team=blue -o wide --watch",
+        "list -l team=blue -o wide",
     ),
 )
 

@@ -23,7 +23,7 @@ QUEUE = Resource(
     namespaced=False,
     example="research",
     filter=SubtreeFilter,
-    list_examples=("list", "list -o wide --watch"),
+    list_examples=("list", "list -o wide"),
 )
 
 QueueGoal = StrEnum("QueueGoal", "open closed empty deleted")
@@ -85,7 +85,6 @@ async def tree(
         Document | None,
         typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
     ] = None,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Draw again after each change until Ctrl-C.")] = False,
 ) -> None:
     """Draw the queues as a tree, with a bar for each.
 
@@ -93,7 +92,7 @@ async def tree(
     """
     from volcanopy.cli.queues.tree import print_tree
 
-    await print_tree(cluster, name, resource, output.value if output else "text", watch=watch)
+    await print_tree(cluster, name, resource, output.value if output else "text")
 
 
 add_commands(app, QUEUE, "get", "describe")

@@ -22,7 +22,7 @@ POD = Resource(
     "pods of jobs",
     "volcanopy.cli.views.pods",
     filter=PodFilter,
-    list_examples=("list --job training", "list -A --queue research -o wide --watch"),
+    list_examples=("list --job training", "list -A --queue research -o wide"),
 )
 POD_GROUP = Resource(
     "podgroup",

@@ -21,11 +21,10 @@ Describe = Callable[[Client, Any], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Query:
-    """Objects to list: of one namespace or (None) of all, by labels, by fields, and by a filter of read models."""
+    """Objects to list: of one namespace or (None) of all, by labels, and by a filter of read models."""
 
     namespace: str | None = None
     selector: str = ""
-    fields: str = ""
     matches: Callable[[Any], bool] | None = None
     title: str = ""
     """The objects in the message that there are none; by default the kind's plural."""
@@ -33,31 +32,28 @@ class Query:
 
 async def show_list(client: Client, view: View, query: Query, show: ShowOptions) -> None:
     """Print the objects in the order of namespaces and names."""
-    bodies = matching_objects(
-        view, query, await list_objects(client, view.kind, query.namespace, query.selector, query.fields)
-    )
+    bodies = await list_objects(client, view.kind, query.namespace, query.selector)
+    if query.matches is not None:
+        bodies = [body for body in bodies if any(map(query.matches, view.items([body])))]
     if not bodies and show.output in {Format.table, Format.wide}:
         print(empty_message(query.title or view.kind.plural, query.namespace), file=sys.stderr)
         return
     others = await _others(client, view, query.namespace, show)
-    show_objects(view, bodies, show, form=table_form(view, show, namespaces=query.namespace is None, others=others))
+    form = _table_form(view, show, namespaces=query.namespace is None, others=others)
+    _show_objects(view, sorted(bodies, key=_name_order), show, form=form)
 
 
 async def show_named(
     client: Client, view: View, namespace: str | None, names: Sequence[str], show: ShowOptions
 ) -> None:
     """Print the objects of these names; errors for missing ones follow."""
-    if show.watch:
-        name = key_of(await find_object(client, view.kind, namespace, names[0])).name
-        await show_list(client, view, Query(namespace, fields=f"metadata.name={name}"), show)
-        return
-    form = table_form(view, show, others=await _others(client, view, namespace, show))
+    form = _table_form(view, show, others=await _others(client, view, namespace, show))
     try:
         bodies = await for_each(names, lambda name: find_object(client, view.kind, namespace, name))
     except PartialError as error:
-        show_objects(view, error.results, show, form=form)
+        _show_objects(view, error.results, show, form=form)
         raise
-    show_objects(view, bodies, show, single=len(names) == 1, form=form)
+    _show_objects(view, bodies, show, single=len(names) == 1, form=form)
 
 
 async def describe_selected(
@@ -66,7 +62,7 @@ async def describe_selected(
     """Print the description of each selected object, separated by empty lines."""
 
     async def describe_all(bodies: Sequence[Json]) -> None:
-        for number, body in enumerate(sorted(bodies, key=name_order)):
+        for number, body in enumerate(sorted(bodies, key=_name_order)):
             text = await describe(client, read(view.model, body))
             print(f"\n\n{text}" if number else text, flush=True)
 
@@ -78,7 +74,7 @@ async def describe_selected(
     await describe_all(bodies)
 
 
-def show_objects(
+def _show_objects(
     view: View, bodies: Sequence[Json], show: ShowOptions, *, form: TableForm, single: bool = False
 ) -> None:
     """Print objects once; a ``single`` one as a document of its own instead of a list."""
@@ -92,7 +88,7 @@ def show_objects(
         tables.print_table(form, view.items(bodies), current_time())
 
 
-def table_form(
+def _table_form(
     view: View, show: ShowOptions, *, namespaces: bool = False, others: Mapping[str, Any] | None = None
 ) -> TableForm:
     """Return the columns of a table; ``others`` are the objects of its joined column."""
@@ -100,15 +96,10 @@ def table_form(
     return view.table(wide=wide, namespaces=namespaces, headings=not show.no_headers, others=others)
 
 
-def needs_others(view: View, show: ShowOptions) -> bool:
-    """Whether the table has a column of joined objects."""
-    return view.joined is not None and show.output is Format.wide
-
-
 async def _others(client: Client, view: View, namespace: str | None, show: ShowOptions) -> Mapping[str, Any]:
     """Return the objects of the joined column by ``namespace/name``; none if they may not be read."""
     joined = view.joined
-    if joined is None or not needs_others(view, show):
+    if joined is None or show.output is not Format.wide:
         return {}
     try:
         bodies = (await client.list(joined.kind, namespace)).items
@@ -117,15 +108,7 @@ async def _others(client: Client, view: View, namespace: str | None, show: ShowO
     return {item.metadata.key: item for item in readable(joined.model, bodies)}
 
 
-def matching_objects(view: View, query: Query, bodies: Sequence[Json]) -> list[Json]:
-    """Return the objects that pass the filter, in order."""
-    matches = query.matches
-    if matches is not None:
-        bodies = [body for body in bodies if any(map(matches, view.items([body])))]
-    return sorted(bodies, key=name_order)
-
-
-def name_order(body: Json) -> tuple[str, str]:
+def _name_order(body: Json) -> tuple[str, str]:
     """Return the place of an object in lists: by namespace, then name."""
     key = key_of(body)
     return key.namespace, key.name

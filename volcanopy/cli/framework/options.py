@@ -120,10 +120,9 @@ class Scope:
 
 @dataclass(frozen=True)
 class ShowOptions:
-    """Output of a list, and whether it continues."""
+    """Output of a list."""
 
     output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.table
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Continue with changes until Ctrl-C.")] = False
     no_headers: Annotated[bool, typer.Option("--no-headers", help="Table without headings.")] = False
 
 

@@ -52,7 +52,7 @@ class Resource:
     namespaced: bool = True
     example: str = "training"
     filter: type[Any] = NoFilter
-    list_examples: Sequence[str] = field(default=("list -A", "list --watch"))
+    list_examples: Sequence[str] = field(default=("list -A", "list -o wide"))
 
     @property
     def noun(self) -> Noun:
@@ -88,12 +88,7 @@ def _add_list(app: typer.Typer, resource: Resource) -> None:
             query = Query(namespace, scope.selector)
             if resource.filter is not NoFilter:
                 query = await module.query(client, namespace, scope.selector, filters)
-            if show.watch:
-                from volcanopy.cli.framework.live_lists import watch_list  # takes longer to load than a list takes
-
-                await watch_list(client, module.VIEW, query, show)
-            else:
-                await show_list(client, module.VIEW, query, show)
+            await show_list(client, module.VIEW, query, show)
 
     command(
         app,
@@ -114,7 +109,7 @@ def _add_get(app: typer.Typer, resource: Resource) -> None:
             await show_named(client, view, resource.namespace(client, place), names, show)
 
     text = f"Print {resource.plural} by name, as a table or as documents."
-    examples = resource.examples(f"get {resource.example} -o yaml", f"get {resource.example} --watch")
+    examples = resource.examples(f"get {resource.example} -o yaml")
     command(app, "get", examples=examples, noun=resource.noun, text=text)(get)
 
 

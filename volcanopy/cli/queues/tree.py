@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 from volcanopy.api import names, quantity
 from volcanopy.api.core import Queue
 from volcanopy.cli.explain.output import show
-from volcanopy.cli.explain.text import Line, StyledText, plain
+from volcanopy.cli.explain.text import Line, StyledText
 from volcanopy.cli.framework.options import ClusterOptions
-from volcanopy.cli.framework.tables import coloured, terminal_width
+from volcanopy.cli.framework.tables import terminal_width
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.hierarchy import UNFINISHED, full_state, parent_of, state, stop_policy
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import find_object
-from volcanopy.client.watch import watch_objects
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import QUEUES
 
@@ -57,44 +56,16 @@ class Branch:
         return self.queue.metadata.name
 
 
-async def print_tree(cluster: ClusterOptions, top: str, resource: str, output: str, *, watch: bool = False) -> None:
-    """Draw the tree below ``top`` (all queues if empty), or print it as a document; ``watch``: again after each change."""
+async def print_tree(cluster: ClusterOptions, top: str, resource: str, output: str) -> None:
+    """Draw the tree below ``top`` (all queues if empty), or print it as a document."""
     async with cluster.client() as client:
         if top:
             top = read(Queue, await find_object(client, QUEUES, None, top)).metadata.name
-        if not watch:
-            _print(readable(Queue, (await client.list(QUEUES)).items), top, resource, output)
-            return
-        drawn = ""
-        async with watch_objects(client, QUEUES, None) as watched:
-            while True:
-                queues = readable(Queue, watched.objects.values())
-                if top and all(queue.metadata.name != top for queue in queues):
-                    raise CommandError(f'queue "{top}" was deleted')
-                picture = plain(_drawing(queues, top, resource)) if output == "text" else str(document(queues, top))
-                if picture != drawn:
-                    _separate(output, first=not drawn)
-                    _print(queues, top, resource, output)
-                    drawn = picture
-                await watched.changed()
-
-
-def _separate(output: str, *, first: bool) -> None:
-    """Clear the terminal for the next drawing; in a pipe, print an empty line between two."""
-    if output == "text" and coloured():
-        sys.stdout.write("\x1b[H\x1b[2J")
-    elif output == "yaml" and not first:
-        print("---")
-    elif output == "text" and not first:
-        print()
-
-
-def _print(queues: Sequence[Queue], top: str, resource: str, output: str) -> None:
+        queues = readable(Queue, (await client.list(QUEUES)).items)
     if output == "name":
-        print("\n".join(branch.name for branch in branches(queues, top)), flush=True)
+        print("\n".join(branch.name for branch in branches(queues, top)))
         return
     show(document(queues, top), _drawing(queues, top, resource), output)
-    sys.stdout.flush()
 
 
 def _drawing(queues: Sequence[Queue], top: str, resource: str) -> list[Line]:
