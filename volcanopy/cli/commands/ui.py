@@ -36,10 +36,6 @@ async def ui_command(
             help="Show each user what the cluster allows for their own bearer token, from a proxy's Authorization header or the page's form.",
         ),
     ] = False,
-    scheduler_metrics: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Metrics of the scheduler, for the durations of its actions and plugins."),
-    ] = "",
     prometheus: Annotated[
         str, typer.Option(metavar="URL", help="Prometheus server, for queues over hours and days.")
     ] = "",
@@ -51,18 +47,13 @@ async def ui_command(
     The page shows what your credentials may read, of all namespaces or of one (`-n`). Everybody who can connect to the address sees the same, unless `--require-token` is given: then users sign in, and see and do what their own permissions allow. It changes nothing unless `--allow-changes` is given.
     """
     from volcanopy.cli.ui.server import UiSettings, serve
-    from volcanopy.cli.ui.timings import of_url
 
-    for option, url in (("--scheduler-metrics", scheduler_metrics), ("--prometheus", prometheus)):
-        if url and not url.startswith(("http://", "https://")):
-            raise CommandError(f"{option} {url}: must be a URL, such as http://127.0.0.1:8080")
+    if prometheus and not prometheus.startswith(("http://", "https://")):
+        raise CommandError(f"--prometheus {prometheus}: must be a URL, such as http://127.0.0.1:8080")
     for name in host or ():
         if not re.fullmatch(r"[A-Za-z0-9.-]+", name):
             raise CommandError(f"--host {name}: must be a name without scheme and port, such as batch.example.com", 2)
-    metrics = of_url(scheduler_metrics) if scheduler_metrics else None
-    settings = UiSettings(
-        address, port, namespace, allow_changes, tuple(host or ()), metrics, prometheus, require_token
-    )
+    settings = UiSettings(address, port, namespace, allow_changes, tuple(host or ()), prometheus, require_token)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -30,7 +30,6 @@ from volcanopy.cli.local_cluster.progress import Progress, print_last_lines
 from volcanopy.cli.logs import configure
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.ui.server import UiSettings, page_served
-from volcanopy.cli.ui.timings import of_this_process
 from volcanopy.cli.whatif import job_lines
 from volcanopy.client.errors import CommandError
 from volcanopy.client.manifests import CreateError, Creator
@@ -134,7 +133,7 @@ async def _up(
             if not serving.rbac:
                 # The page gives no more rights than this API server, which needs no login on loopback either.
                 client = await stack.enter_async_context(Client(cluster.client.connection))
-                settings = UiSettings(port=0, allow_changes=True, metrics=of_this_process)
+                settings = UiSettings(port=0, allow_changes=True)
                 print(f"Web page: {await stack.enter_async_context(page_served(client, settings))}", flush=True)
             await _first_of(cluster, interrupted)
             print("Stopping", flush=True)

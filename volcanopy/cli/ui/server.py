@@ -25,7 +25,6 @@ from volcanopy.cli.snapshot import read_snapshot
 from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue_history
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
-from volcanopy.cli.ui.timings import Source, Timings
 from volcanopy.cli.ui.viewers import COOKIE, SharedViewer, Viewer, Viewers, token_viewers, viewing
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError, cluster_error
@@ -79,8 +78,7 @@ class UiSettings:
     """Settings of the page. ``hosts`` are further host names that requests may use, such as that of an ingress.
 
     ``require_token``: each user sees and does what the API server allows for the bearer token that they send, instead of what
-    it allows for the credentials of the server. ``metrics`` reads the metrics of the scheduler, if they can be read; ``prometheus`` is the URL of a server that keeps
-    them.
+    it allows for the credentials of the server. ``prometheus`` is the URL of a server that keeps the metrics of the scheduler.
     """
 
     address: str = "127.0.0.1"
@@ -88,7 +86,6 @@ class UiSettings:
     namespace: str | None = None
     allow_changes: bool = False
     hosts: Sequence[str] = ()
-    metrics: Source | None = None
     prometheus: str = ""
     require_token: bool = False
 
@@ -99,7 +96,6 @@ class Page:
     def __init__(self, viewers: Viewers, settings: UiSettings) -> None:
         self._viewers, self._settings = viewers, settings
         self._asking = asyncio.Lock()
-        self._measured = Timings(settings.metrics, machine.monotonic)
         self.app = web.Application(middlewares=[self._guard], client_max_size=_BODY)
         self.app.add_routes(
             [
@@ -119,7 +115,6 @@ class Page:
                 web.get("/api/jobs", self._document(lambda view, query: documents.jobs(view, query, current_time()))),
                 web.get("/api/nodes", self._document(lambda view, _: documents.cluster_map(view))),
                 web.get("/api/decisions", self._document(lambda view, _: documents.decisions(view, current_time()))),
-                web.get("/api/timings", self._timings),
                 web.get("/api/snapshot", self._snapshot),
                 web.get("/api/jobs/{namespace}/{name}", self._job),
                 web.get("/api/jobs/{namespace}/{name}/logs/{pod}", self._logs),
@@ -279,9 +274,6 @@ class Page:
                     await response.write(f"data: {event}\n\n".encode())
                     await asyncio.sleep(_PERIOD)
         return response
-
-    async def _timings(self, _: web.Request) -> web.Response:
-        return _json(await self._measured.document())
 
     async def _snapshot(self, request: web.Request) -> web.Response:
         """Return the file that ``volcanopy plan`` reads."""
