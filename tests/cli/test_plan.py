@@ -278,14 +278,6 @@ def test_a_remedy_of_an_unknown_job_is_an_error(tmp_path: Path) -> None:
         plan_with(files(tmp_path, world=WORLD), PlanOptions(remedy="nobody"))
 
 
-def test_a_difference_names_the_jobs_whose_start_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = files(tmp_path, world=WORLD, job=NEW_JOB, node=json.dumps(NODE))
-    plan_with(paths[:2], PlanOptions(diff=paths[2:], as_json=True))
-    (change,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert (change["job"], change["after"]) == ("default/wide", "starts now")
-    assert change["before"].startswith("never: ")
-
-
 @pytest.mark.parametrize(
     ("note", "expected"),
     [

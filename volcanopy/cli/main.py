@@ -107,13 +107,6 @@ def plan_command(
         str,
         typer.Option(metavar="JOB[:N]", help="Apply the first (or N-th) remedy of a waiting job, and show the plan."),
     ] = "",
-    diff: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Show which jobs start or are evicted differently with these manifests, or this scheduler configuration. Repeatable.",
-        ),
-    ] = None,
     budget: Annotated[
         str,
         typer.Option(
@@ -132,7 +125,7 @@ def plan_command(
     from volcanopy.client.durations import seconds
 
     limit = seconds("--budget", budget)
-    options = PlanOptions(config, now, output is Output.json, remedy, diff or (), limit)
+    options = PlanOptions(config, now, output is Output.json, remedy, limit)
     plan_with(files, options)
 
 

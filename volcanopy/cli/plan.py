@@ -1,7 +1,7 @@
 """``volcanopy plan``: the decisions of the scheduler on objects from files, and what would let waiting jobs start."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +42,6 @@ class PlanOptions:
     now: str | None = None
     as_json: bool = False
     remedy: str = ""
-    diff: Sequence[str] = ()
     seconds: float = whatif_engine.SECONDS
 
 
@@ -66,9 +65,6 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
         manifests = read(files)
     try:
         plugins = registry()
-        if options.diff:
-            _print_difference(manifests, options, plugins)
-            return
         with progress(f"scheduling cycles of {len(manifests)} objects"):
             world = _world(manifests, options, plugins)
     except ThirdPartyError as error:
@@ -204,68 +200,6 @@ def _changed_configuration(
     text = _text(options.config) if options.config is not None else cycle.config if cycle is not None else ""
     content = yaml.safe_load(text) if text else yaml.safe_load(DEFAULT)
     return parse(json.dumps(content | remedy.change.configuration), plugins)
-
-
-# Differences
-
-
-def _print_difference(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registry) -> None:
-    """Print which jobs start at another time, or are evicted, with the files of ``--diff``."""
-    changed_config, files = _split(options.diff)
-    before = _world(manifests, PlanOptions(options.config, options.now), plugins)
-    after_options = PlanOptions(changed_config or options.config, options.now)
-    after = _world([*manifests, *read(files)], after_options, plugins)
-    outcomes = [_outcomes(world, options.seconds / 2) for world in (before, after)]
-    changes = [
-        {"job": name, "before": outcomes[0].get(name, "absent"), "after": outcomes[1].get(name, "absent")}
-        for name in sorted(outcomes[0].keys() | outcomes[1].keys())
-        if _result(outcomes[0], name) != _result(outcomes[1], name)
-    ]
-    if options.as_json:
-        print(json.dumps({"apiVersion": "volcanopy.io/v1alpha1", "kind": "PlanDifference", "jobs": changes}, indent=2))
-    elif changes:
-        print("\n".join(f"job {change['job']}: {change['before']} -> {change['after']}" for change in changes))
-    else:
-        whatif.note_line("no job starts or is evicted at another time")
-
-
-def _result(outcomes: dict[str, str], name: str) -> str:
-    """Return the outcome of a job without the message, whose amounts change with every node."""
-    return outcomes.get(name, "").partition(":")[0]
-
-
-def _split(paths: Iterable[str]) -> tuple[Path | None, list[str]]:
-    """Return the scheduler configuration among files, which has actions and no kind, and the manifests."""
-    config, files = None, []
-    for path in paths:
-        if path != "-" and Path(path).is_file() and _is_configuration(Path(path)):
-            config = Path(path)
-        else:
-            files.append(path)
-    return config, files
-
-
-def _is_configuration(path: Path) -> bool:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, OSError, ValueError):
-        return False
-    return isinstance(content, dict) and "actions" in content and "kind" not in content
-
-
-def _outcomes(world: _World, seconds: float) -> dict[str, str]:
-    """Return the outcome of each waiting job and of each job that loses pods, by name."""
-    result = answers.answer(world.engine, whatif_engine.limits(world.engine, seconds, remedies=False))
-    outcomes: dict[str, str] = {}
-    for made in result.plans:
-        for effect in made.of(Evict):
-            outcomes[effect.group or effect.pod] = f"evicted for {effect.preemptor or effect.reason}"
-    for job in result.jobs:
-        name = f"{job.target.namespace}/{job.target.name}"
-        outcomes[name] = job.start.value + (f": {job.message}" if job.message else "")
-    for (kind, key), problems in world.loaded.rejected.items():
-        outcomes[key] = f"{kind} rejected by admission: {'; '.join(problems)}"
-    return outcomes
 
 
 # Input
