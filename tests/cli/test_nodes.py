@@ -1,4 +1,4 @@
-"""``node`` and ``cluster``: what the pods that have not ended request of each node and of the cluster."""
+"""``node list``: what the pods that have not ended request of each node."""
 
 import json
 from collections.abc import Iterator
@@ -58,20 +58,3 @@ def test_nodes_are_listed_with_requested_and_allocatable_amounts(kubeconfig: Pat
     ]
     document = json.loads(shown(kubeconfig, "node", "list", "-o", "json").out)
     assert document["items"][0]["resources"][GPU] == {"requested": "3", "allocatable": "4"}
-
-
-def test_a_node_is_described_with_its_pods(kubeconfig: Path) -> None:
-    text = shown(kubeconfig, "node", "describe", "fast").out
-    assert "  cpu              3           8\n" in text
-    assert ["default", "trains", "Running", "2.5", "4Gi"] in [line.split() for line in text.splitlines()]
-    assert run_in_process("node", "describe", "fats", kubeconfig=kubeconfig).status == 1
-
-
-def test_the_cluster_is_the_sum_of_the_ready_nodes(kubeconfig: Path) -> None:
-    lines = shown(kubeconfig, "cluster", "top").lines
-    assert lines[0] == "Nodes: 3, of which 2 are ready and schedulable"
-    assert [line.split() for line in lines[3:5]] == [
-        ["cpu", "3", "16", "13", "19%"],
-        ["memory", "4Gi", "32Gi", "28Gi", "12%"],
-    ]
-    assert json.loads(shown(kubeconfig, "cluster", "top", "-o", "json").out)["resources"]["pods"]["requested"] == "2"

@@ -37,8 +37,7 @@ GROUPS = {
     "podgroup": (f"{_RESOURCES}:pod_group", "List and describe pod groups, the gangs of the scheduler."),
     "jobflow": (f"{_RESOURCES}:job_flow", "Run and list job flows: jobs that depend on each other."),
     "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
-    "node": ("volcanopy.cli.commands.node:node", "List and describe nodes, with what their pods request."),
-    "cluster": ("volcanopy.cli.commands.node:cluster_group", "Print the resources of the whole cluster."),
+    "node": ("volcanopy.cli.commands.node", "List nodes with what their pods request."),
 }
 """Groups of commands that connect to a cluster: their module, with the name of the application if it is not ``app``, and their help."""
 _LOCAL = ("volcanopy.cli.commands.local", "Run a whole cluster on this machine.")

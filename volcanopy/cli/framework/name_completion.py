@@ -12,7 +12,6 @@ _KINDS = {
     "jobtemplate": "TEMPLATES",
     "queue": "QUEUES",
     "namespace": "NAMESPACES",
-    "node": "NODES",
 }
 """Kinds with completion, by command group."""
 _DEADLINE = 4.0

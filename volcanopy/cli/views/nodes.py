@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from volcanopy.api import quantity
 from volcanopy.api.core import Node, Pod
 from volcanopy.api.names import RUNTIME_LABEL
-from volcanopy.cli.framework.description import Description
 from volcanopy.cli.framework.documents import print_report
 from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import ReportFormat
 from volcanopy.client.durations import current_time, since
-from volcanopy.client.kinds import read, readable
-from volcanopy.client.objects import find_object
+from volcanopy.client.kinds import readable
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import NODES, PODS
@@ -111,57 +109,3 @@ def _document(use: NodeUse) -> Json:
         name: {"requested": requested, "allocatable": allocatable} for name, requested, allocatable in use.resources()
     }
     return {"name": use.node.metadata.name, "status": use.state, "resources": resources}
-
-
-async def describe_nodes(cluster: ClusterOptions, names: Sequence[str]) -> None:
-    """Print the description of each node."""
-    async with cluster.client() as client:
-        uses = {use.node.metadata.name: use for use in await node_uses(client)}
-        for number, given in enumerate(names):
-            name = read(Node, await find_object(client, NODES, None, given)).metadata.name
-            text = await _description(client, uses[name])
-            print(f"\n\n{text}" if number else text)
-
-
-async def _description(client: Client, use: NodeUse) -> str:
-    lines = Description(use.node.metadata)
-    lines.line("Status", use.state)
-    lines.line("Taints", ", ".join(f"{taint.key}:{taint.effect}" for taint in use.node.spec.taints))
-    lines.table("Resources", ("NAME", "REQUESTED", "ALLOCATABLE"), use.resources())
-    rows = [
-        (pod.metadata.namespace, pod.metadata.name, pod.status.phase, *_requests(pod))
-        for pod in sorted(use.pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
-    ]
-    lines.table("Pods", ("NAMESPACE", "NAME", "STATUS", "CPU", "MEMORY"), rows)
-    lines.conditions(use.node.status.conditions)
-    await lines.events(client, use.node.metadata)
-    return lines.text()
-
-
-def _requests(pod: Pod) -> list[str]:
-    request = request_of(pod.spec)
-    return [quantity.shown(name, request.get(name, 0)) for name in _MAIN]
-
-
-async def print_top(cluster: ClusterOptions, output: ReportFormat) -> None:
-    """Print the sums of all nodes that are ready."""
-    async with cluster.client() as client:
-        uses = await node_uses(client)
-    ready = [use for use in uses if use.state == "Ready"]
-    requested, allocatable = summed(use.requested for use in ready), summed(use.allocatable for use in ready)
-    rows = [(name, requested.get(name, 0), allocatable[name]) for name in ordered(allocatable)]
-    if output is not ReportFormat.table:
-        resources = {
-            name: {"requested": quantity.text(name, used), "allocatable": quantity.text(name, total)}
-            for name, used, total in rows
-        }
-        print_report({"kind": "ClusterUse", "nodes": len(uses), "ready": len(ready), "resources": resources}, output)
-        return
-    print(f"Nodes: {len(uses)}, of which {len(ready)} are ready and schedulable\n")
-    headings = ("RESOURCE", "REQUESTED", "ALLOCATABLE", "FREE", "SHARE")
-    print(plain_table(headings, [_top_row(*row) for row in rows]))
-
-
-def _top_row(name: str, used: int, total: int) -> list[str]:
-    texts = [quantity.shown(name, units) for units in (used, total, total - used)]
-    return [name, *texts, f"{100 * used / total:.0f}%" if total else "-"]
