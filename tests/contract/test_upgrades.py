@@ -1,11 +1,7 @@
-"""Objects of the first release under the definitions of this one, moved between the versions of the API, and back."""
+"""Objects of the first release under the definitions of this one, and back."""
 
 import asyncio
-import base64
-import json
-import re
-import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
@@ -17,11 +13,9 @@ from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import chart_crds, real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.crd import RESOURCES
-from volcanopy.cli import storage_migration
-from volcanopy.cli.framework.options import ClusterOptions
-from volcanopy.cli.storage_migration import DEFINITIONS, migrate
+from volcanopy.client.manifests import DEFINITIONS
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Invalid, NotFound
+from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NAMESPACES
@@ -58,13 +52,9 @@ class Site:
     def __init__(
         self,
         client: Client,
-        cluster: ClusterOptions,
-        stored: Callable[[str, str, str], Json],
         kinds: AbstractSet[str],
-        settle: float = 0.0,
     ) -> None:
-        self.client, self.cluster, self.kinds, self.settle = client, cluster, kinds, settle
-        self._stored = stored
+        self.client, self.kinds = client, kinds
 
     async def define(self, definitions: list[Json]) -> None:
         """Create or replace definitions, and wait until just their versions are served."""
@@ -110,14 +100,6 @@ class Site:
         kind = self._kind(manifest, version)
         return await self.client.get(kind, manifest["metadata"].get("namespace"), manifest["metadata"]["name"])
 
-    def stored_version(self, manifest: Json) -> str:
-        """The version that the object is stored in."""
-        resource = BY_KIND[manifest["kind"]]
-        group = resource.api_version.partition("/")[0]
-        meta = manifest["metadata"]
-        body = self._stored(f"{group}/{resource.plural}", meta.get("namespace", ""), meta["name"])
-        return str(body["apiVersion"]).partition("/")[2]
-
     async def clean_up(self) -> None:
         """Restore the definitions of the chart, and delete the objects."""
         await self.define(definitions_of_the_chart(self.kinds))
@@ -138,10 +120,8 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     """Both servers; the real one is shared, and gets the definitions of the chart back."""
     if request.param == "real":
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
-        cluster = ClusterOptions(plane.kubeconfig)
         async with Client(load_connection(plane.kubeconfig)) as client:
-            # The API server takes a changed definition over when its own watch of it has seen the change.
-            made = Site(client, cluster, lambda *key: stored_in_etcd(plane, *key), SMALL, settle=1.0)
+            made = Site(client, SMALL)
             yield made
             await made.clean_up()
         return
@@ -149,25 +129,9 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     path = tmp_path / "kubeconfig"
     path.write_text(server.kubeconfig())
 
-    def stored(resource: str, namespace: str, name: str) -> Json:
-        group, _, plural = resource.partition("/")
-        entry = server.context.store.bucket(f"{plural}.{group}").get(namespace, name)
-        assert entry is not None
-        return entry.body
-
     async with Client(load_connection(path)) as client:
-        yield Site(client, ClusterOptions(path), stored, BY_KIND.keys())
+        yield Site(client, BY_KIND.keys())
     await server.stop()
-
-
-def stored_in_etcd(plane: ControlPlane, resource: str, namespace: str, name: str) -> Json:
-    """The object as etcd has it."""
-    key = "/".join(part for part in ("/registry", resource, namespace, name) if part)
-    query = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{plane.etcd}/v3/kv/range", query), timeout=120) as answer:
-        found: list[Any] = json.load(answer)["kvs"]
-    body: Json = json.loads(base64.b64decode(found[0]["value"]))
-    return body
 
 
 def lost(before: Any, after: Any, path: str = "") -> list[str]:
@@ -181,11 +145,7 @@ def lost(before: Any, after: Any, path: str = "") -> list[str]:
     return [] if before == after else [path]
 
 
-async def test_objects_of_the_first_release_survive_the_upgrade_a_migration_and_the_way_back(
-    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = [resource for resource in RESOURCES if resource.kind in site.kinds]
-    monkeypatch.setattr(storage_migration, "RESOURCES", moved)
+async def test_objects_of_the_first_release_survive_the_upgrade_and_the_way_back(site: Site) -> None:
     first, objects = documents("first_definitions.yaml", site.kinds), documents("first_objects.yaml", site.kinds)
     await site.define(first)
     await site.client.create(NAMESPACES, None, {"metadata": {"name": "first"}})
@@ -201,26 +161,7 @@ async def test_objects_of_the_first_release_survive_the_upgrade_a_migration_and_
             assert served["apiVersion"].rpartition("/")[2] == version
             assert BY_KIND[old["kind"]].model.problems(served) == ()
 
-    # Migrated, all objects are stored in v1beta1, and the definitions know no other stored version.
-    await migrate(site.cluster, "v1beta1", site.settle)
-    # A control plane that tests share may have more Commands.
-    assert re.search(r"commands: [1-9]\d* objects stored in v1beta1, none in v1alpha1", capsys.readouterr().out)
-    for old, manifest in zip(before, objects, strict=True):
-        assert site.stored_version(manifest) == "v1beta1"
-        assert lost(old, await site.read(manifest)) == []
-    for resource in moved:
-        definition = await site.client.get(DEFINITIONS, None, resource.name)
-        assert definition["status"]["storedVersions"] == ["v1beta1"]
-    await migrate(site.cluster, None, 0)
-    assert "commands: all objects are stored in v1beta1" in capsys.readouterr().out
-
-    # The definitions of the first release are rejected, until the objects are stored in its version again.
-    with pytest.raises(
-        Invalid, match=r'status.storedVersions\[0\]: Invalid value: "v1beta1": missing from spec.versions'
-    ):
-        await site.define(first)
-    await migrate(site.cluster, "v1alpha1", site.settle)
+    # Nothing is stored in the new version, so the definitions of the first release are accepted again.
     await site.define(first)
     for old, manifest in zip(before, objects, strict=True):
-        assert site.stored_version(manifest) == manifest["apiVersion"].rpartition("/")[2]
         assert lost(old, await site.read(manifest)) == []

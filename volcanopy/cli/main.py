@@ -210,28 +210,6 @@ def crd_command(
     print(f"{len(files)} definitions written to {output_dir}", file=sys.stderr)
 
 
-@command(app, "migrate-storage", examples=["volcanopy migrate-storage --to v1alpha1"])
-async def migrate_storage_command(
-    cluster: ClusterOptions,
-    to: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="Make this the storage version first; by default keep the present one."),
-    ] = None,
-    settle: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="Time after which all API servers use a new storage version."),
-    ] = "10s",
-) -> None:
-    """Store all objects in one version of the API.
-
-    Required before a version is removed from the definitions, for example before you install those of an older release. Each object is written once, without a change.
-    """
-    from volcanopy.cli.storage_migration import migrate
-    from volcanopy.client.durations import seconds
-
-    await migrate(cluster, to, seconds("--settle", settle))
-
-
 @command(app, "version", examples=["volcanopy version --client"])
 def version_command(
     cluster: ClusterOptions,
