@@ -225,6 +225,10 @@ def python(path: str, source: str) -> Iterator[Hit]:
             yield from name(path, node.lineno, node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from prose(path, node.lineno, node.value)
+    comments = [row.partition("#")[2] for row in source.splitlines()]
+    if not any(_PROSE.search(row) or IN_TESTS_ONLY.search(row) for row in comments):
+        return
+    # What follows the character may be a part of a string: only tokens tell.
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from prose(path, token.start[0], token.string)
