@@ -7,7 +7,7 @@ import typer
 
 from volcanopy.cli.framework.command import command
 from volcanopy.cli.framework.name_completion import names_of_group
-from volcanopy.cli.framework.options import ClusterOptions, Document, Selection, SubtreeFilter, Timeout, WriteOptions
+from volcanopy.cli.framework.options import ClusterOptions, Document, Selection, Timeout, WriteOptions
 from volcanopy.cli.framework.resource import Resource, add_bus_command, add_commands
 from volcanopy.cli.queues.spec_options import SpecOptions
 
@@ -22,7 +22,6 @@ QUEUE = Resource(
     deletion=".\n\nThe cluster rejects the deletion of queues with child queues or pods",
     namespaced=False,
     example="research",
-    filter=SubtreeFilter,
     list_examples=("list", "list -o wide"),
 )
 

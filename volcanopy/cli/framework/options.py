@@ -186,18 +186,6 @@ class QueueFilter:
 
 
 @dataclass(frozen=True)
-class SubtreeFilter:
-    """Filter by position in the tree."""
-
-    below: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Only queues below this queue, at any depth.", autocompletion=names_of("queue")
-        ),
-    ] = ""
-
-
-@dataclass(frozen=True)
 class ProcessOptions:
     """Options of every service process."""
 

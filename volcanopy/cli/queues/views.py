@@ -1,26 +1,20 @@
 """Columns, filters and descriptions of queues."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from volcanopy.api.core import Queue, QueueLimit, Subjects
 from volcanopy.api.queue_fields import seconds, unread_fields
 from volcanopy.cli.framework.description import Description, amounts
-from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
-from volcanopy.client.explain.hierarchy import COUNTS, descendants, parent_of, state, stop_policy, stopped_by
+from volcanopy.client.explain.hierarchy import COUNTS, parent_of, state, stop_policy, stopped_by
 from volcanopy.client.explain.queue import queue_report
 from volcanopy.client.explain.queue_reads import queue_facts
-from volcanopy.client.kinds import read, readable
-from volcanopy.client.objects import find_object
 from volcanopy.client.scheduler_config import configured, plugin_names
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
-
-if TYPE_CHECKING:
-    from volcanopy.cli.framework.options import SubtreeFilter
 
 _STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}
 _MAX_WAITING = 20
@@ -68,17 +62,6 @@ VIEW = View(
     ),
 )
 """``volcanopy queue list``."""
-
-
-async def query(client: Client, namespace: str | None, selector: str, filters: "SubtreeFilter") -> Query:
-    """Return the queues below a queue at any depth; all where none is given."""
-    if not filters.below:
-        return Query(namespace, selector)
-    top = read(Queue, await find_object(client, QUEUES, None, filters.below)).metadata.name
-    queues = readable(Queue, (await client.list(QUEUES)).items)
-    names = {queue.metadata.name for queue in descendants(top, queues)}
-    matches = lambda queue: queue.metadata.name in names  # noqa: E731
-    return Query(namespace, selector, matches=matches, title=f'queues below "{top}"')
 
 
 async def describe(client: Client, queue: Queue) -> str:
