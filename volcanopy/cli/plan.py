@@ -16,6 +16,7 @@ from volcanopy.cli import whatif
 from volcanopy.cli.manifests import Manifest, read
 from volcanopy.client import whatif_engine
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 from volcanopy.client.progress import progress
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
@@ -197,7 +198,9 @@ def _changed_configuration(
 ) -> SchedulerConfig:
     if not remedy.change.configuration:
         return config
-    text = _text(options.config) if options.config is not None else cycle.config if cycle is not None else ""
+    text = (
+        text_of(options.config, "--config") if options.config is not None else cycle.config if cycle is not None else ""
+    )
     content = yaml.safe_load(text) if text else yaml.safe_load(DEFAULT)
     return parse(json.dumps(content | remedy.change.configuration), plugins)
 
@@ -219,7 +222,7 @@ def _cycle(manifest: Manifest) -> replay.SchedulingCycle:
 def _configuration(config: Path | None, cycle: replay.SchedulingCycle | None, plugins: Registry) -> SchedulerConfig:
     """Return the configuration of the option, or of the snapshot, or the default. Raises CommandError."""
     if config is not None:
-        text, source = _text(config), str(config)
+        text, source = text_of(config, "--config"), str(config)
     elif cycle is not None and cycle.config:
         text, source = cycle.config, "scheduler configuration of the snapshot (replace it with --config FILE)"
     else:
@@ -241,10 +244,3 @@ def _moment(now: str | None) -> datetime:
     except ValueError:
         raise CommandError(f"--now: {now!r} is not an RFC 3339 time such as 2030-01-31T12:00:00Z", 2) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"--config: cannot read {path}: {error.strerror}", 2) from None

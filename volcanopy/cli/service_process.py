@@ -11,7 +11,7 @@ import uvloop
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.cli.logs import configure
-from volcanopy.client.errors import CommandError
+from volcanopy.client.errors import CommandError, first_of
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
@@ -38,7 +38,7 @@ def serve(cluster: "ClusterOptions", options: "ProcessOptions", service: Service
     try:
         uvloop.run(_serve(cluster.connection(), options, service))
     except* (KubeError, ThirdPartyError, ConfigError, ReportError, OSError) as errors:
-        raise CommandError(str(_first(errors))) from None
+        raise CommandError(str(first_of(errors))) from None
 
 
 async def _serve(connection: Connection, options: "ProcessOptions", service: Service) -> None:
@@ -55,11 +55,3 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
         with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):
             await service(connection, stop, health)
     beating.cancel()
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error of a group at any depth."""
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -14,6 +14,7 @@ from volcanopy.api.model import Json
 from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.client.durations import local_time
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 from volcanopy.client.scheduler_config import KEY, chart_map
 from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs
 from volcanopy.installed.entry_points import ThirdPartyError
@@ -56,7 +57,7 @@ async def snapshot(
     """Print the snapshot, and on standard error its size and what could not be read."""
     if config is not None and config_map:
         raise CommandError("give --config or --config-map, not both", 2)
-    text = _file(config) if config is not None else ""
+    text = text_of(config, "--config") if config is not None else ""
     async with cluster.client() as client:
         taken, pieces = await read_snapshot(
             client, text, config_map, CycleContext((scheduler_name,), default_queue), anonymous=anonymous, api=api
@@ -113,14 +114,6 @@ def document(
     for number, body in enumerate(bodies):
         yield (",\n" if number else "") + msgspec.json.encode(body).decode()
     yield "\n]}\n"
-
-
-def _file(config: Path) -> str:
-    try:
-        return config.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"--config: cannot read {config}: {why}", 2) from None
 
 
 async def _jobs(client: Client) -> list[Json]:

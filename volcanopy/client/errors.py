@@ -44,6 +44,13 @@ def cluster_error(fault: BaseException) -> CommandError | None:
     return None
 
 
+def first_of(fault: BaseException) -> BaseException:
+    """Return the first error of a group at any depth, or the error itself."""
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault
+
+
 def not_served(resource: str = "this resource") -> str:
     """Return the message for a cluster without one of our kinds."""
     return (

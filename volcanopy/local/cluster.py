@@ -18,6 +18,7 @@ import structlog
 from embedded_apiserver.server import ApiServer, Tls
 from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
+from volcanopy.client.errors import first_of
 from volcanopy.client.manifests import Creator
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
@@ -181,7 +182,7 @@ class Components:
         except BaseException as raised:
             await self.stop()
             if isinstance(raised, BaseExceptionGroup):
-                raise first(raised) from None
+                raise first_of(raised) from None
             raise
         return self
 
@@ -227,7 +228,7 @@ class Components:
         raised = None if task.cancelled() else task.exception()
         if self._fault.done() or (self._stopping and raised is None):
             return
-        why = "stopped unexpectedly" if raised is None else str(first(raised)) or type(first(raised)).__name__
+        why = "stopped unexpectedly" if raised is None else str(first_of(raised)) or type(first_of(raised)).__name__
         fault = ClusterError(f"{task.get_name()} failed: {why}")
         fault.__cause__ = raised
         self._fault.set_result(fault)
@@ -375,10 +376,3 @@ def connection_to(server: ApiServer) -> Connection:
     credentials = Credentials({"Authorization": f"Bearer {server.token}"})
     trust = ssl.create_default_context(cadata=server.ca_pem) if server.ca_pem else None
     return Connection(server.url, credentials, trust)
-
-
-def first(raised: BaseException) -> BaseException:
-    """Return the first exception of a group at any depth, or the exception itself."""
-    while isinstance(raised, BaseExceptionGroup):
-        raised = raised.exceptions[0]
-    return raised

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from volcanopy.client.errors import CommandError, cluster_error
+from volcanopy.client.errors import CommandError, cluster_error, first_of
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Context settings of every command and group."""
@@ -169,9 +169,7 @@ def _run(function: Function, given: Mapping[str, Any]) -> None:
         if coroutine is not None:
             asyncio.run(coroutine)
     except Exception as fault:
-        first: BaseException = fault
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = first_of(fault)
         if isinstance(first, CommandError):
             raise first from None
         error = cluster_error(first)

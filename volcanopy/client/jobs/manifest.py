@@ -10,6 +10,7 @@ from volcanopy.api.model import InvalidObjectError
 from volcanopy.api.quantity import QuantityError, parse
 from volcanopy.client.durations import whole_seconds
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 from volcanopy.client.jobs import program
 from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.kube.client.kinds import Json
@@ -122,7 +123,7 @@ def _command(options: JobOptions) -> list[str]:
     """Return the command of the container; empty for that of the image."""
     arguments = list(options.arguments or ())
     if options.script is not None:
-        return program.script(program.text_of(options.script, "--script: "), arguments)
+        return program.script(text_of(options.script, "--script"), arguments)
     return arguments or (["sh"] if options.interactive else [])
 
 

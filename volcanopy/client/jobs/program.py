@@ -65,15 +65,6 @@ def with_signal(command: str, signal: str) -> str:
     return _WITH_SIGNAL.format(command=command, signal=signal)
 
 
-def text_of(path: Path, option: str = "") -> str:
-    """Return the text of a script; the option begins the message. Raises CommandError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8 text"
-        raise CommandError(f"{option}cannot read {path}: {reason}", 2) from None
-
-
 def literal(text: str) -> str:
     """Return a text in which Kubernetes replaces nothing: ``$(NAME)`` stays what it is."""
     return text.replace("$", "$$")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from volcanopy.api import names
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 from volcanopy.client.jobs import program
 from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
@@ -117,7 +118,7 @@ def _source(path: Path | None, command_directives: Sequence[Directive]) -> tuple
         return (Path("stdin"), sys.stdin.read()) if wrap is None else (Path("wrap"), f"#!/bin/sh\n{wrap}\n")
     if wrap is not None:
         raise CommandError(f"--wrap: the command is the script: leave out {path}", 2)
-    return path, program.text_of(path)
+    return path, text_of(path)
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -14,6 +14,7 @@ import typer
 from volcanopy.cli.framework.command import command
 from volcanopy.client.durations import seconds
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 
 if TYPE_CHECKING:
     from volcanopy.lab.reports.runs import SimulationRun
@@ -140,11 +141,7 @@ class RunOptions:
             if entry == "default":
                 result.append(("default", DEFAULT))
                 continue
-            try:
-                result.append((name if equals else Path(file).stem, Path(file).read_text(encoding="utf-8")))
-            except (OSError, UnicodeDecodeError) as error:
-                why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-                raise CommandError(f"--config: cannot read {file}: {why}", 2) from None
+            result.append((name if equals else Path(file).stem, text_of(file, "--config")))
         names = [name for name, _ in result]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

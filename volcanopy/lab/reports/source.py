@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import yaml
 from volcanopy.api import core, names, quantity
 from volcanopy.api.decoding import convert
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 from volcanopy.lab.simulate import generators
 from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
 from volcanopy.lab.simulate.inputs import detected, read_openb_nodes, read_workload
@@ -30,6 +30,7 @@ GENERATORS: Mapping[str, Callable[..., list[Job]]] = {
     "ml": generators.ml_mix,
 }
 """Generated workloads by name."""
+_HINT = f"; generators are {', '.join(GENERATORS)}"
 _ARGUMENTS: Mapping[str, Mapping[str, type]] = {
     "lublin": {"jobs": int, "cpus": int, "load": float, "recurring": float},
     "poisson": {"jobs": int, "cpus": int, "load": float, "recurring": float, "run_time": float, "cycle": float},
@@ -76,7 +77,7 @@ class SimulationInput:
         if self.cluster:
             return read_cluster(self.cluster)
         if not self.generator:
-            _text("workload", self.workload)
+            text_of(self.workload, "workload", _HINT)
             raise CommandError("--cluster: give the description of a cluster, or a snapshot; see docs/simulate.md", 2)
         arguments = self._arguments()
         if self.generator == "ml":
@@ -141,7 +142,7 @@ class Input:
 
 def read_cluster(name: str) -> list[Object]:
     """Return the objects of a file: a description, a node list of openb, or the list of a snapshot. Raises CommandError."""
-    text = _text("--cluster", name)
+    text = text_of(name, "--cluster")
     try:
         if name.endswith(".csv"):
             return with_default_queue(read_openb_nodes(text.splitlines()))
@@ -191,7 +192,7 @@ def _measured(bodies: list[Any]) -> dict[str, dict[str, str]]:
 def configuration_of(name: str) -> str:
     """Return the scheduler configuration of a snapshot; empty for other files."""
     try:
-        content = _content(_text("--cluster", name)) if not name.endswith(".csv") else None
+        content = _content(text_of(name, "--cluster")) if not name.endswith(".csv") else None
     except yaml.YAMLError:
         return ""  # reading the cluster reports it
     items = content.get("items") if isinstance(content, dict) else None
@@ -213,23 +214,13 @@ def _content(text: str) -> Any:
 def _trace(
     name: str, kind: str, pod_cpus: int, machine: tuple[float, float]
 ) -> tuple[tuple[Job, ...], tuple[str, ...]]:
-    text = _text("workload", name)
+    text = text_of(name, "workload", _HINT)
     try:
         chosen = kind or detected(text)
         trace = read_workload(text, chosen, pod_cpus=pod_cpus, machine=machine)
     except WorkloadError as error:
         raise WorkloadError(f"{name}: {error}") from None
     return tuple(trace.jobs), tuple(trace.all_notes())
-
-
-def _text(option: str, name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        known = f"; generators are {', '.join(GENERATORS)}" if option == "workload" else ""
-        raise CommandError(f"{option}: cannot read {name}: {error.strerror}{known}", 2) from None
-    except UnicodeDecodeError:
-        raise CommandError(f"{option}: {name} is not UTF-8 text", 2) from None
 
 
 def _capacity(nodes: list[core.Node]) -> dict[str, int]:
