@@ -245,37 +245,17 @@ def test_manifests_without_nodes_get_a_note(tmp_path: Path, capsys: pytest.Captu
     assert "volcanopy: no manifest is a Node, so no pod can be placed: add -f FILE" in capsys.readouterr().err
 
 
-def test_a_remedy_is_applied_and_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    paths = files(tmp_path, world=WORLD, job=NEW_JOB)
-    plan_with(paths, PlanOptions(remedy="wide"))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == 'with: 1 more node like "n1"'
-    assert "job wide starts now on n1, n1-new-1" in lines
-
-
-def test_each_remedy_starts_the_job_by_its_number_and_by_hand(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By hand: the files without what is deleted or replaced, and with what is applied."""
+def test_each_remedy_starts_the_job_by_the_objects_to_apply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = files(tmp_path, world=WORLD, job=NEW_JOB)
     plan_with(paths, PlanOptions(as_json=True))
     wide = next(job for job in json.loads(capsys.readouterr().out)["jobs"] if job["name"] == "wide")
     assert len(wide["remedies"]) > 1
-    for number, remedy in enumerate(wide["remedies"], start=1):
-        plan_with(paths, PlanOptions(remedy=f"wide:{number}"))
-        assert "job wide starts now" in capsys.readouterr().out
+    for remedy in wide["remedies"]:
         if remedy["delete"] or remedy.get("configuration"):
             continue
         applied = files(tmp_path, applied=json.dumps({"apiVersion": "v1", "kind": "List", "items": remedy["apply"]}))
         plan_with([*paths, *applied], PlanOptions())
         assert "job wide starts now" in capsys.readouterr().out
-
-
-def test_a_remedy_of_an_unknown_job_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(
-        CommandError, match=r"--remedy: no waiting job 'nobody'; waiting jobs: default/large, lab/small"
-    ):
-        plan_with(files(tmp_path, world=WORLD), PlanOptions(remedy="nobody"))
 
 
 @pytest.mark.parametrize(

@@ -102,10 +102,6 @@ def plan_command(
     ],
     config: SchedulerFile = None,
     now: Annotated[str | None, typer.Option(help="Time of the decision in RFC 3339; by default now.")] = None,
-    remedy: Annotated[
-        str,
-        typer.Option(metavar="JOB[:N]", help="Apply the first (or N-th) remedy of a waiting job, and show the plan."),
-    ] = "",
     budget: Annotated[
         str,
         typer.Option(
@@ -124,7 +120,7 @@ def plan_command(
     from volcanopy.client.durations import seconds
 
     limit = seconds("--budget", budget)
-    options = PlanOptions(config, now, output is Output.json, remedy, limit)
+    options = PlanOptions(config, now, output is Output.json, limit)
     plan_with(files, options)
 
 

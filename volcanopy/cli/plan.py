@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
-import yaml
 
 from volcanopy.api import names
 from volcanopy.api.config_file import ConfigError
@@ -22,17 +22,16 @@ from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, document
-from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
+from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.services.scheduler import replay
 from volcanopy.services.scheduler.extender_client import RecordedExtender
 from volcanopy.whatif import answer as answers
 from volcanopy.whatif import kinds
-from volcanopy.whatif.answer import Answer, JobAnswer
+from volcanopy.whatif.answer import Answer
 from volcanopy.whatif.engine import Engine
 from volcanopy.whatif.load import Loaded, add_default_queue
-from volcanopy.whatif.search import Remedy
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,15 @@ class PlanOptions:
     config: Path | None = None
     now: str | None = None
     as_json: bool = False
-    remedy: str = ""
     seconds: float = whatif_engine.SECONDS
 
 
-@dataclass
-class _World:
+class _World(NamedTuple):
     """The manifests of a question with its time and configuration."""
 
     loaded: Loaded
     engine: Engine
     plan: Plan
-    cycle: replay.SchedulingCycle | None = None
-    answer: Answer = field(default_factory=Answer)
 
 
 def plan_with(files: list[str], options: PlanOptions) -> None:
@@ -70,26 +65,21 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
             world = _world(manifests, options, plugins)
     except ThirdPartyError as error:
         raise CommandError(str(error)) from None
-    jobs = None
-    if options.remedy:
-        jobs = frozenset({_named(world, options.remedy)})
-    limits = whatif_engine.limits(world.engine, options.seconds, jobs=jobs, estimates=True)
+    limits = whatif_engine.limits(world.engine, options.seconds, estimates=True)
     with progress("searching for changes that let waiting jobs start"):
-        world.answer = answers.answer(world.engine, limits)
-    if options.remedy:
-        world = _with_remedy(world, manifests, options, plugins)
-    _show(world, options)
+        answer = answers.answer(world.engine, limits)
+    _show(world, answer, options)
 
 
-def _show(world: _World, options: PlanOptions) -> None:
+def _show(world: _World, answer: Answer, options: PlanOptions) -> None:
     if options.as_json:
         body = document(world.plan)
-        if jobs := whatif.document(world.answer, world.loaded, world.engine):
+        if jobs := whatif.document(answer, world.loaded, world.engine):
             body["jobs"] = jobs
         print(json.dumps(body, indent=2))
         return
     lines = [str(world.plan)] if world.plan.effects else []
-    lines += whatif.lines(world.answer, world.loaded, world.engine)
+    lines += whatif.lines(answer, world.loaded, world.engine)
     if lines:
         print("\n".join(lines))
     else:
@@ -125,7 +115,7 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registr
     engine = whatif_engine.engine(loaded, chosen, moment, plugins, cycle.previous if cycle is not None else None)
     if loaded.new:
         result = _all_cycles(engine)
-    return _World(loaded, engine, result, cycle)
+    return _World(loaded, engine, result)
 
 
 def _all_cycles(engine: Engine) -> Plan:
@@ -139,70 +129,6 @@ def _all_cycles(engine: Engine) -> Plan:
         if not isinstance(effect, SetPodGroup) or effect.phase == "Inqueue"
     )
     return Plan((*moves, *(plans[-1].effects if plans else ())))
-
-
-def _named(world: _World, text: str) -> str:
-    """Return the key of the pod group of a job that waits. Raises CommandError."""
-    name = text.partition(":")[0]
-    waiting = answers.answer(world.engine, whatif_engine.limits(world.engine, jobs=frozenset(), seconds=0))
-    job = waiting.job(name)
-    if job is None:
-        waiting_names = ", ".join(f"{item.target.namespace}/{item.target.name}" for item in waiting.jobs) or "none"
-        raise CommandError(f"--remedy: no waiting job {name!r}; waiting jobs: {waiting_names}")
-    return job.target.group
-
-
-def _with_remedy(world: _World, manifests: Sequence[Manifest], options: PlanOptions, plugins: Registry) -> _World:
-    """Return the cluster in which a job's remedy is applied. Raises CommandError."""
-    name, _, number = options.remedy.partition(":")
-    job = world.answer.job(name)
-    assert job is not None
-    remedy = _chosen(job, number)
-    deleted = set(remedy.change.delete)
-    kept = [manifest for manifest in manifests if _identity(manifest) not in deleted]
-    added = [Manifest("remedy", place, body) for place, body in enumerate(remedy.change.apply, start=1)]
-    if not options.as_json:
-        print(f"with: {remedy.text}")
-    cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
-    result = _world([*kept, *added], options, plugins)
-    result.engine.config = _changed_configuration(world.engine.config, remedy, options, cycle, plugins)
-    result.plan = _all_cycles(result.engine)
-    jobs = frozenset({job.target.group})
-    result.answer = answers.answer(
-        result.engine, whatif_engine.limits(result.engine, options.seconds, jobs=jobs, estimates=True)
-    )
-    return result
-
-
-def _chosen(job: JobAnswer, number: str) -> Remedy:
-    place = int(number) if number.isdecimal() else 1
-    if not 0 < place <= len(job.remedies):
-        have = f"it has {len(job.remedies)}" if job.remedies else whatif.no_remedy(job)
-        raise CommandError(f"--remedy: job {job.target.name!r} has no remedy {place}: {have}")
-    return job.remedies[place - 1]
-
-
-def _identity(manifest: Manifest) -> str:
-    body = manifest.body
-    kind = kinds.KINDS.get((manifest.group, manifest.kind))
-    namespaced = kind.namespaced if kind is not None else (manifest.group, manifest.kind) in kinds.WORKLOADS
-    return f"{manifest.kind} {kinds.key_of(kinds.with_namespace(body, namespaced))}"
-
-
-def _changed_configuration(
-    config: SchedulerConfig,
-    remedy: Remedy,
-    options: PlanOptions,
-    cycle: replay.SchedulingCycle | None,
-    plugins: Registry,
-) -> SchedulerConfig:
-    if not remedy.change.configuration:
-        return config
-    text = (
-        text_of(options.config, "--config") if options.config is not None else cycle.config if cycle is not None else ""
-    )
-    content = yaml.safe_load(text) if text else yaml.safe_load(DEFAULT)
-    return parse(json.dumps(content | remedy.change.configuration), plugins)
 
 
 # Input
