@@ -224,10 +224,10 @@ class _NodeFault(Fault):
         kubelet = site.kubelet
         assert kubelet is not None
         try:
-            await kubelet.fail_node(node)
+            await kubelet.nodes.fail(node)
             await site.pause(least, most)
         finally:
-            await surely(lambda: kubelet.restore_node(node))
+            await surely(lambda: kubelet.nodes.restore(node))
 
 
 class NodeFails(_NodeFault):

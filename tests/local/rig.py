@@ -71,7 +71,7 @@ async def rig(server: ApiServer, stages: Stages, nodes: int = 0, *, adopt_all: b
         stop, ready = asyncio.Event(), asyncio.Event()
         working = asyncio.create_task(kubelet.run(stop, ready))
         await ready.wait()
-        await kubelet.add_nodes(manifests(nodes))
+        await kubelet.nodes.add(manifests(nodes))
         yield Rig(server, client, kubelet)
         stop.set()
         await working

@@ -117,7 +117,7 @@ async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> No
 async def test_pods_on_other_nodes_are_ignored(server: ApiServer) -> None:
     async with rig(server, QUICK, adopt_all=False) as made:
         await made.client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
-        await made.kubelet.add_nodes([nodes.manifest("ours")])
+        await made.kubelet.nodes.add([nodes.manifest("ours")])
         await made.run("theirs", "real")
         await made.run("ours", "ours")
         await made.pod("ours", "Succeeded")
@@ -159,7 +159,7 @@ async def test_nodes_created_by_users_are_simulated(kubelet: Rig) -> None:
 
 async def test_a_pod_that_comes_before_its_node_runs_once_the_node_is_there(kubelet: Rig) -> None:
     await kubelet.run("p", "late")
-    await kubelet.kubelet.add_nodes([nodes.manifest("late")])
+    await kubelet.kubelet.nodes.add([nodes.manifest("late")])
     await kubelet.pod("p", "Succeeded")
 
 
@@ -168,7 +168,7 @@ async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
     await kubelet.run("q", "node-2", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     await kubelet.pod("q", "Running")
-    await kubelet.kubelet.remove_node("node-1")
+    await kubelet.kubelet.nodes.remove("node-1")
     await kubelet.gone("p")
     assert (await kubelet.client.get(PODS, "default", "q"))["status"]["phase"] == "Running"
 
@@ -176,7 +176,7 @@ async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
 async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Rig) -> None:
     await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")
-    await kubelet.kubelet.fail_node("node-1")
+    await kubelet.kubelet.nodes.fail("node-1")
     node = await kubelet.client.get(NODES, None, "node-1")
     assert held(node, "Ready") == "Unknown"
     assert {taint["effect"] for taint in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
@@ -184,7 +184,7 @@ async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Ri
     await kubelet.run("other", "node-2")
     await kubelet.pod("other", "Succeeded")
     assert (await kubelet.client.get(PODS, "default", "p"))["status"]["phase"] == "Running"
-    await kubelet.kubelet.restore_node("node-1")
+    await kubelet.kubelet.nodes.restore("node-1")
     await kubelet.gone("p")
     node = await kubelet.client.get(NODES, None, "node-1")
     assert (held(node, "Ready"), node["spec"].get("taints") or []) == ("True", [])

@@ -230,11 +230,11 @@ class Steps:
 
     async def fail_node(self, name: str, seconds: float) -> None:
         with contextlib.suppress(KubeError, KeyError):
-            await self.kubelet.fail_node(name)
+            await self.kubelet.nodes.fail(name)
         await asyncio.sleep(seconds)
         while True:
             try:
-                await self.kubelet.restore_node(name)
+                await self.kubelet.nodes.restore(name)
             except NotFound:
                 return
             except KubeError:

@@ -8,7 +8,7 @@ writes, Running and its end, and one more if its start takes longer than :data:`
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -127,22 +127,6 @@ class Kubelet:
     def _is_own(self, node: core.Node) -> bool:
         labels = node.metadata.labels
         return SIMULATED in labels or (self._adopt_all and RUNTIME_LABEL not in labels)
-
-    async def add_nodes(self, manifests: Iterable[Json]) -> None:
-        """Create nodes (see :func:`volcanopy.local.simulated.nodes.manifests`)."""
-        await self.nodes.add(manifests)
-
-    async def remove_node(self, name: str) -> None:
-        """Delete a node and, with it, its pods. Raises NotFound."""
-        await self.nodes.remove(name)
-
-    async def fail_node(self, name: str) -> None:
-        """Let a node fail: its pods no longer change, and it is tainted as unreachable."""
-        await self.nodes.fail(name)
-
-    async def restore_node(self, name: str) -> None:
-        """Restore a failed node; its pods have continued meanwhile."""
-        await self.nodes.restore(name)
 
     def next_change(self, pod: str) -> asyncio.Event:
         """Return an event that is set when the pod (``namespace/name``) changes next or is deleted."""
