@@ -21,7 +21,6 @@ def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) 
     again = volcanopy("jobflow", "create", "-f", file)
     assert again.status == 1
     assert "already exists" in again.err
-    assert [line.split()[-1] for line in volcanopy("jobflow", "run", "-f", file).lines][:4] != ["created"] * 4
 
     headings, row = volcanopy("jobflow", "list").lines
     assert headings.split() == ["NAME", "PHASE", "COMPLETED", "AGE", "REASON"]

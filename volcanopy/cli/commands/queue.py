@@ -18,7 +18,7 @@ QUEUE = Resource(
     "queue",
     "queues",
     "volcanopy.cli.queues.views",
-    details="settings, resources and waiting pod groups",
+    details="settings, usage, users and events",
     deletion=".\n\nThe cluster rejects the deletion of queues with child queues or pods",
     namespaced=False,
     example="research",
@@ -42,27 +42,12 @@ async def create(
     cluster: ClusterOptions,
     options: SpecOptions,
     write: WriteOptions,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", show_default=False, help="Names of the queues.")
-    ] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("-f", "--filename", metavar="FILE", help="Manifests. Repeatable.")
-    ] = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", hidden=True, help="Names of the queues.")],
 ) -> None:
-    """Create queues from options or manifests."""
+    """Create queues of these names."""
     from volcanopy.cli.queues import commands
-    from volcanopy.client.errors import CommandError
 
-    if bool(names) == bool(files):
-        raise CommandError("give either NAME or -f FILE" + (", not both" if names else ""), 2)
-    if names:
-        await commands.create(cluster, write, names, options)
-        return
-    from volcanopy.cli.framework.apply import apply_files
-
-    if options.spec():
-        raise CommandError("-f: options for fields of a queue need NAME; set the fields in the manifests", 2)
-    await apply_files(cluster, None, files or [], write, kind="Queue", create_only=True)
+    await commands.create(cluster, write, names, options)
 
 
 add_commands(app, QUEUE, "list")

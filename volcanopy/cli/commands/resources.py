@@ -9,11 +9,9 @@ from volcanopy.cli.framework.name_completion import names_of_group
 from volcanopy.cli.framework.options import (
     ClusterOptions,
     Document,
-    Files,
     NamespaceOption,
     PodFilter,
     QueueFilter,
-    WriteOptions,
 )
 from volcanopy.cli.framework.resource import Resource, add_commands
 
@@ -53,18 +51,7 @@ JOB_TEMPLATE = Resource(
 pod, pod_group, job_flow, job_template = (typer.Typer(rich_markup_mode=None) for _ in range(4))
 add_commands(pod, POD, "list")
 add_commands(pod_group, POD_GROUP, "list", "get", "describe")
-add_commands(job_flow, JOB_FLOW, "create")
-
-
-@command(job_flow, "run", examples=["volcanopy jobflow run -f flow.yaml"], noun=JOB_FLOW.noun)
-async def run_job_flow(files: Files, cluster: ClusterOptions, place: NamespaceOption, write: WriteOptions) -> None:
-    """Create job flows, and apply the other objects of manifests."""
-    from volcanopy.cli.framework.apply import apply_files
-
-    await apply_files(cluster, place.namespace, files, write, kind="JobFlow")
-
-
-add_commands(job_flow, JOB_FLOW, "list")
+add_commands(job_flow, JOB_FLOW, "create", "list")
 
 
 @command(job_flow, "tree", examples=["volcanopy jobflow tree pipeline"], noun=JOB_FLOW.noun)

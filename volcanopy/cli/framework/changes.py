@@ -5,7 +5,7 @@ object of the same name, and is deleted with its target.
 """
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from volcanopy.cli.framework import documents
 from volcanopy.cli.framework.options import Document, DryRun, WriteOptions
@@ -14,9 +14,6 @@ from volcanopy.client.kinds import key_of, resource
 from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS
-
-if TYPE_CHECKING:
-    from volcanopy.kube.client.api_client import Propagation
 
 _STRICT = {"fieldValidation": "Strict"}
 _SUFFIX = {DryRun.none: "", DryRun.client: " (dry run)", DryRun.server: " (server dry run)"}
@@ -70,14 +67,12 @@ class ChangeWriter:
         self.report(kind, changed, result)
         return changed
 
-    async def delete(
-        self, client: Client, kind: Kind[Json], body: Json, propagation: "Propagation | None" = None
-    ) -> None:
-        """Delete this object, identified by its uid."""
+    async def delete(self, client: Client, kind: Kind[Json], body: Json) -> None:
+        """Delete this object, identified by its uid, and then its dependents."""
         key, uid = key_of(body), body["metadata"]["uid"]
         if not self.client_only:
             dry = {name: value for name, value in self.options.items() if name == "dryRun"}
-            await client.delete(kind, key.namespace or None, key.name, uid=uid, propagation=propagation, options=dry)
+            await client.delete(kind, key.namespace or None, key.name, uid=uid, propagation="Background", options=dry)
         self.report(kind, body, "deleted")
 
     def report(self, kind: Kind[Json], body: Json, result: str) -> None:

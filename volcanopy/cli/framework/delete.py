@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from volcanopy.cli.framework.changes import ChangeWriter
 from volcanopy.cli.framework.options import DeleteOptions, Selection, WriteOptions
@@ -16,11 +15,6 @@ from volcanopy.client.watch import wait_until_deleted
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
-
-if TYPE_CHECKING:
-    from volcanopy.kube.client.api_client import Propagation
-
-_PROPAGATION: dict[str, "Propagation"] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 
 
 async def delete(
@@ -88,7 +82,7 @@ class _Deleter:
 
     async def delete(self, kind: Kind[Json], body: Json) -> None:
         """Delete this object."""
-        await self._changes.delete(self._client, kind, body, _PROPAGATION[self._options.cascade.value])
+        await self._changes.delete(self._client, kind, body)
         self._deleted.append((kind, body))
 
     async def wait(self) -> None:

@@ -156,10 +156,6 @@ class Selection:
         return not self.selector and not self.all_objects
 
 
-Cascade = StrEnum("Cascade", "background foreground orphan")
-"""Deletion of dependents of a deleted object."""
-
-
 @dataclass(frozen=True)
 class DeleteOptions:
     """Options of a deletion."""
@@ -171,9 +167,6 @@ class DeleteOptions:
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="Success if an object is missing.")] = (
         False
     )
-    cascade: Annotated[
-        Cascade, typer.Option(help="Deletion of dependents: after the object, before it, or not at all.")
-    ] = Cascade.background
     wait: Annotated[bool, typer.Option(help="Wait until the objects are gone.")] = True
     timeout: Timeout = "60s"
 

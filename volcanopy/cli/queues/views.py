@@ -9,7 +9,6 @@ from volcanopy.cli.framework.description import Description, amounts
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View
 from volcanopy.cli.queues.tree import select_resource
 from volcanopy.client.explain.hierarchy import COUNTS, parent_of, state, stop_policy, stopped_by
-from volcanopy.client.explain.queue import queue_report
 from volcanopy.client.explain.queue_reads import queue_facts
 from volcanopy.client.scheduler_config import configured, plugin_names
 from volcanopy.kube.client.api_client import Client
@@ -17,8 +16,6 @@ from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.raw_kinds import QUEUES
 
 _STYLES = {"Open": "green", "Closing": "yellow", "Closed": "red", "Unknown": "red"}
-_MAX_WAITING = 20
-"""Maximum number of waiting pod groups in a description."""
 
 
 def _dominant(queue: Queue, field: str) -> str:
@@ -67,11 +64,10 @@ VIEW = View(
 async def describe(client: Client, queue: Queue) -> str:
     """Return the description of a queue."""
     facts = await queue_facts(client, queue.metadata.name)
-    report = queue_report(facts)
     spec, status = queue.spec, queue.status
     lines = Description(queue.metadata)
-    lines.line("Ancestors", ", ".join(report.ancestors))
-    lines.line("Descendants", ", ".join(report.descendants))
+    lines.line("Ancestors", ", ".join(above.metadata.name for above in facts.ancestors))
+    lines.line("Descendants", ", ".join(below.metadata.name for below in facts.descendants or ()))
     lines.line("State", state(queue))
     lines.line("Stop Policy", stop_policy(queue))
     stopped = stopped_by(facts.queue, facts.ancestors)
@@ -86,18 +82,6 @@ async def describe(client: Client, queue: Queue) -> str:
         lines.line(title, value)
     for name, message in await _unread(client, queue):
         lines.line("Warning", f"spec.{name} {message}")
-    rows = [
-        (
-            row.resource,
-            *(
-                text or "-"
-                for text in (row.allocated, row.fair_share, row.capability, row.available, row.borrowed, row.waiting)
-            ),
-        )
-        for row in report.resources
-    ]
-    headings = ("NAME", "ALLOCATED", "FAIR SHARE", "CAPABILITY", "AVAILABLE", "BORROWED", "WAITING")
-    lines.table("Resources", headings, rows)
     lines.table("Limits", ("FOR", "RESOURCES", "RUNNING JOBS", "QUEUED JOBS"), map(_limit, spec.limits))
     users = [
         (
@@ -111,14 +95,7 @@ async def describe(client: Client, queue: Queue) -> str:
     lines.table("Users", ("NAME", "SHARE", "FAIR SHARE", "CREDIT", "USAGE"), users)
     counts = ", ".join(f"{count} {phase}" for phase in COUNTS if (count := getattr(status, phase)))
     lines.line("Pod Groups", counts or "none")
-    waiting = report.waiting[:_MAX_WAITING]
-    title = f"Waiting ({len(waiting)} of {len(report.waiting)})" if len(waiting) < len(report.waiting) else "Waiting"
-    lines.table(
-        title,
-        ("POSITION", "NAMESPACE", "NAME", "GATE", "REASON"),
-        [(item.position or "-", item.namespace, item.name, item.gate, item.message) for item in waiting],
-    )
-    for note in report.notes:
+    for note in facts.unread:
         lines.line("Note", note)
     await lines.events(client, queue.metadata)
     return lines.text()
