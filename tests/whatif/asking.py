@@ -59,9 +59,16 @@ def ask(
     return answer(made, Limits(Budget(200), Budget(cycles), estimates=Budget(cycles)))
 
 
+def find(result: Answer, name: str) -> JobAnswer | None:
+    """The answer about a job, with or without its namespace."""
+    return next(
+        (job for job in result.jobs if name in {job.target.name, f"{job.target.namespace}/{job.target.name}"}), None
+    )
+
+
 def job(text: str, name: str, config: SchedulerConfig | None = None, *new: Json) -> JobAnswer:
     """The answer about one job of a world with new manifests."""
-    result = ask([*bodies(text), *new], config).job(name)
+    result = find(ask([*bodies(text), *new], config), name)
     assert result is not None, name
     return result
 

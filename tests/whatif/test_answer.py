@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, remedies
+from tests.whatif.asking import ask, batch_job, bodies, engine, find, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, config
@@ -83,7 +83,7 @@ def test_the_remedy_of_a_gang_is_for_the_whole_gang() -> None:
 
 
 def test_a_budget_that_ends_is_told() -> None:
-    answer = ask(bodies(NODES + "job wide: 5 x cpu=3"), cycles=1).job("wide")
+    answer = find(ask(bodies(NODES + "job wide: 5 x cpu=3"), cycles=1), "wide")
     assert answer is not None
     assert answer.document()["searchEnded"] == "budget ended"
 
@@ -173,7 +173,7 @@ def test_a_raised_quota_keeps_its_other_limits_in_the_remedy() -> None:
     }
     cluster = loaded([*bodies(NODES), batch_job("a", 2)]).cluster
     cluster.put(read(body, KINDS["", "ResourceQuota"]))  # as from a watch, without its manifest
-    result = answer(engine(cluster), Limits(Budget(200), Budget(5000))).job("a")
+    result = find(answer(engine(cluster), Limits(Budget(200), Budget(5000))), "a")
     assert result is not None
     raised = next(each for each in result.remedies if "ResourceQuota" in each.text)
     (quota,) = raised.document()["apply"]

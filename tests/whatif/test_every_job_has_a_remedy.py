@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests import nightly
-from tests.whatif.asking import ask, batch_job, bodies, engine, job, loaded, remedies
+from tests.whatif.asking import ask, batch_job, bodies, engine, find, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.testing.notation import config
@@ -228,7 +228,7 @@ def test_a_job_of_higher_priority_has_the_missing_preempt_as_a_remedy() -> None:
 
 
 def test_the_proof_is_given_where_nothing_helps() -> None:
-    result = ask(bodies("node n1 cpu=4\njob a min=3:")).job("a")
+    result = find(ask(bodies("node n1 cpu=4\njob a min=3:")), "a")
     assert result is not None
     assert (result.start, result.remedies, result.searched) == (Start.NEVER, (), True)
 

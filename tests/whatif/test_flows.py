@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.whatif.asking import Json, ask, batch_job, bodies
+from tests.whatif.asking import Json, ask, batch_job, bodies, find
 from volcanopy.testing.notation import NOW
 from volcanopy.whatif.answer import Answer, JobAnswer
 from volcanopy.whatif.starts import Start
@@ -35,7 +35,7 @@ def flow(**targets: str) -> Json:
 
 
 def of(answer: Answer, name: str) -> JobAnswer:
-    job = answer.job(name)
+    job = find(answer, name)
     assert job is not None, name
     return job
 
@@ -83,9 +83,9 @@ def test_after_a_failure_no_job_starts_that_the_flow_does_not_create(policy: str
     stored["status"] = {"state": {"phase": "Running"}, "jobStatusList": entries}
     running = batch_job("f-a", runningEstimate="10m")
     answer = ask([*bodies(NODE), *map(template, "abcd"), running, stored])
-    job = answer.job("f-c")
+    job = find(answer, "f-c")
     assert (job and job.message) == message
-    assert (answer.job("f-d") is not None) == (policy == "continue")
+    assert (find(answer, "f-d") is not None) == (policy == "continue")
 
 
 def test_the_start_after_a_job_without_a_run_time_is_unknown_and_the_job_named() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.whatif.asking import Json, batch_job, bodies, engine, loaded
+from tests.whatif.asking import Json, batch_job, bodies, engine, find, loaded
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.whatif.answer import JobAnswer, Limits, answer
@@ -134,7 +134,7 @@ def check(manifests: list[Json], document: str, cycles: int = 3000) -> tuple[Cou
             if (
                 "is FIFO" in job.message
             ):  # what lets the head start lets the next one start: the head stays without a node
-                head = result.job(job.message.rpartition('head job "')[2].rstrip('"'))
+                head = find(result, job.message.rpartition('head job "')[2].rstrip('"'))
                 if head is None or head.queue != job.queue or head.target == job.target:
                     untrue.append(f"{job.target.name} is not behind a head: {job.message}")
                     continue

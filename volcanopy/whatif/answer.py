@@ -89,18 +89,6 @@ class Answer:
     ended: bool = False
     """Whether the budget ended the run itself: nothing is known about later cycles."""
 
-    def job(self, name: str) -> JobAnswer | None:
-        """Return the answer for a job by ``name``, ``namespace/name`` or the key of its pod group."""
-        answers = {answer.target.group: answer for answer in self.jobs}
-        for answer in self.jobs:
-            answers.setdefault(f"{answer.target.namespace}/{answer.target.name}", answer)
-        return answers.get(name) or answers.get(f"default/{name}") or _named(self.jobs, name)
-
-
-def _named(answers: Sequence[JobAnswer], name: str) -> JobAnswer | None:
-    matches = [answer for answer in answers if answer.target.name == name]
-    return matches[0] if len(matches) == 1 else None
-
 
 @dataclass
 class Limits:
