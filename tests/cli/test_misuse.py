@@ -221,7 +221,7 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["convert", "--strict"], "give the manifests: FILE or -f FILE, - for standard input"),
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),
         (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),
-        (["pod", "list", "--phase", "Runing"], "--phase: 'Runing' is not a phase of a pod"),
+        (["job", "list", "--phase", "Runing"], "'Runing' is not a phase"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

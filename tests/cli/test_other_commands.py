@@ -73,9 +73,7 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     assert [row.split()[:6] for row in pods[1:]] == [
         [f"small-task-{number}", "small", "task", "1/1", "Running", "0"] for number in range(2)
     ]
-    waiting = volcanopy("pod", "list", "--phase", "pending", "-o", "wide").out
-    assert "Insufficient cpu" in waiting
-    assert "small-task" not in waiting
+    assert "Insufficient cpu" in volcanopy("pod", "list", "-o", "wide").out
     assert (
         volcanopy("pod", "list", "--queue", "nope").err == 'No pods of jobs found in namespace "test-other-commands".\n'
     )
@@ -107,7 +105,7 @@ def test_versions_of_program_cluster_and_api_groups(volcanopy: Run, tmp_path: Pa
     assert "serves batch.volcanopy.io/v1beta1, v1alpha1" in said.lines
     document = json.loads(volcanopy("version", "-o", "json").out)
     assert document["groups"]["scheduling.volcanopy.io"] == ["v1beta1"]
-    alone = run_in_process("version", "--client")
+    alone = run_in_process("--version")
     assert (alone.status, alone.out, alone.err) == (0, f"volcanopy {__version__}\n", "")
     away = run_in_process("version", home=tmp_path)
     assert (away.status, away.out) == (0, f"volcanopy {__version__}\n"), "that there is no cluster is no failure"

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.explain.golden_cases import world
 from tests.cli.run_commands import COMMAND
 
-COMMANDS = (["--help"], ["job", "--help"], ["crd"], ["version", "--client"], ["completion", "bash"])
+COMMANDS = (["--help"], ["job", "--help"], ["crd"], ["--version"], ["completion", "bash"])
 READS = (
     "queue tree",
     "queue list",
@@ -46,7 +46,7 @@ def test_a_reader_that_has_gone_ends_the_command_without_a_word(words: list[str]
 
 def test_a_closed_output_is_no_error() -> None:
     script = '"$@" >&-'
-    command = ["sh", "-c", script, "sh", *COMMAND, "version", "--client"]
+    command = ["sh", "-c", script, "sh", *COMMAND, "--version"]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

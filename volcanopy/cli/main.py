@@ -206,10 +206,9 @@ def crd_command(
     print(f"{len(files)} definitions written to {output_dir}", file=sys.stderr)
 
 
-@command(app, "version", examples=["volcanopy version --client"])
+@command(app, "version", examples=["volcanopy version -o json"])
 def version_command(
     cluster: ClusterOptions,
-    client: Annotated[bool, typer.Option("--client", help="Version of this program only.")] = False,
     output: Annotated[
         Document | None, typer.Option("-o", "--output", help="Output format.", show_default=False)
     ] = None,
@@ -217,7 +216,7 @@ def version_command(
     """Print the versions of this program and of the cluster."""
     from volcanopy.cli.version import version
 
-    version(cluster, output, client_only=client)
+    version(cluster, output)
 
 
 @command(app, "completion", examples=["source <(volcanopy completion bash)"])

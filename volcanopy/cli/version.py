@@ -17,16 +17,15 @@ _DEADLINE = 5.0
 """Seconds for each request."""
 
 
-def version(cluster: ClusterOptions, output: Document | None, *, client_only: bool) -> None:
+def version(cluster: ClusterOptions, output: Document | None) -> None:
     """Print the versions; an error of the cluster is printed to standard error and is not a failure."""
     from volcanopy.cli.framework import documents
 
     versions: Json = {"clientVersion": VERSION}
-    if not client_only:
-        try:
-            versions |= asyncio.run(_cluster_versions(cluster))
-        except KubeError as fault:
-            print(f"volcanopy: {cluster_error(fault) or fault}", file=sys.stderr)
+    try:
+        versions |= asyncio.run(_cluster_versions(cluster))
+    except KubeError as fault:
+        print(f"volcanopy: {cluster_error(fault) or fault}", file=sys.stderr)
     if output in {Document.json, Document.yaml}:
         sys.stdout.write(documents.text(versions, output))
         return

@@ -221,4 +221,3 @@ class PodFilter:
     ] = ""
     task: Annotated[str, typer.Option("-t", "--task", metavar="NAME", help="Only pods of tasks of this name.")] = ""
     queue: Annotated[list[str] | None, QUEUE] = None
-    phase: Annotated[str, typer.Option(metavar="PHASE", help="Only pods in this phase.")] = ""

@@ -6,7 +6,6 @@ from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.framework.lists import Query
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
-from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.pods import Pod, readiness, restarts, state, task_of
 from volcanopy.client.kinds import read
 from volcanopy.client.objects import bare_name, find_object
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from volcanopy.cli.framework.options import PodFilter
 
 _NONE = "<none>"
-_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _STYLES = {
     **dict.fromkeys(("Completed", "Succeeded"), "Completed"),
     **dict.fromkeys(("Pending", "Terminating", "ContainerCreating", "PodInitializing", "SchedulingGated"), "Pending"),
@@ -59,17 +57,8 @@ async def query(client: Client, namespace: str | None, selector: str, filters: "
         labels.append(f"{names.TASK_SPEC}={filters.task}")
     if filters.queue:
         labels.append(f"{names.QUEUE_NAME} in ({','.join(filters.queue)})")
-    phase = _phase_named(filters.phase) if filters.phase else ""
     title = "pods of jobs"
     if filters.job and namespace is not None:
         job = read(BatchJob, await find_object(client, JOBS, namespace, filters.job))
         title = f'pods of job "{job.metadata.name}"'
-    matches = (lambda pod: pod.status.phase == phase) if phase else None
-    return Query(namespace, ",".join(labels), matches=matches, title=title)
-
-
-def _phase_named(text: str) -> str:
-    phase = next((phase for phase in _PHASES if phase.lower() == text.lower()), None)
-    if phase is None:
-        raise CommandError(f"--phase: {text!r} is not a phase of a pod: use one of {', '.join(_PHASES)}", 2)
-    return phase
+    return Query(namespace, ",".join(labels), title=title)

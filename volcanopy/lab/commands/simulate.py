@@ -3,7 +3,6 @@
 import math
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
-MeasureFormat = StrEnum("MeasureFormat", "table json csv")
+MeasureFormat = StrEnum("MeasureFormat", "table json")
 """Output formats of measures."""
 
 WorkloadFormat = StrEnum("WorkloadFormat", "swf openb philly borg jobs")
@@ -176,7 +175,7 @@ def simulate_command(
     ] = None,
     jobs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all jobs to a file: .csv or .json (lines)."),
+        typer.Option(metavar="FILE", help="Write all jobs to a CSV file."),
     ] = None,
     processes: Annotated[int, typer.Option(min=0, help="Runs at the same time; 0: one for each processor.")] = 0,
 ) -> None:
@@ -191,8 +190,6 @@ def simulate_command(
     from volcanopy.lab.reports.report import write_report
     from volcanopy.lab.reports.runs import run_all
 
-    if jobs is not None:
-        job_files.check(jobs)
     tasks = runs.tasks(inputs.source(workload))
     for note in tasks[0].source.read(runs.seed).notes:
         print(f"volcanopy: {note}", file=sys.stderr)
@@ -210,12 +207,7 @@ def simulate_command(
     )
     for note in comparison.notes():
         print(f"volcanopy: {note}", file=sys.stderr)
-    texts: dict[MeasureFormat, Callable[[], str]] = {
-        MeasureFormat.table: comparison.table,
-        MeasureFormat.json: comparison.document,
-        MeasureFormat.csv: comparison.csv,
-    }
-    print(texts[output]())
+    print(comparison.document() if output is MeasureFormat.json else comparison.table())
     if jobs is not None:
         job_files.write(jobs, outcomes)
     if report is not None:

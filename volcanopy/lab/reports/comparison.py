@@ -1,7 +1,5 @@
-"""Measures of several configurations side by side: as a table, JSON or CSV."""
+"""Measures of several configurations side by side: as a table or JSON."""
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -154,16 +152,6 @@ class Comparison:
             means = {field: {"mean": value.mean, "interval": value.half} for field, value in intervals.items()}
             items.append({"configuration": name, "measures": means, "runs": runs})
         return json.dumps({"kind": "SimulationComparison", "items": items}, indent=2)
-
-    def csv(self) -> str:
-        """Return a line for each run."""
-        file = io.StringIO()
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(("configuration", "seed", *MEASURES))
-        for name, runs in self.measures.items():
-            for outcome, measures in zip(self.outcomes[name], runs, strict=True):
-                writer.writerow((name, outcome.seed, *(getattr(measures, field) for field in MEASURES)))
-        return file.getvalue().rstrip("\n")
 
 
 def _differs(first: Interval, second: Interval) -> bool:
