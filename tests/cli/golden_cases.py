@@ -37,7 +37,6 @@ CASES = (
     Case("list-piped", ("job", "list")),
     Case("list-piped-wide", ("job", "list", "-A", "-o", "wide")),
     Case("list-piped-name", ("job", "list", "-o", "name")),
-    Case("list-piped-no-headers", ("job", "list", "--no-headers")),
     Case("list-terminal", ("job", "list"), 100),
     Case("list-terminal-narrow", ("job", "list"), 40),
     Case("list-terminal-no-color", ("job", "list"), 100, no_color=True),

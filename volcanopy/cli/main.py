@@ -140,7 +140,6 @@ async def snapshot_command(
         typer.Option(metavar="NAMESPACE/NAME", help="ConfigMap of the configuration; by default the chart's."),
     ] = "",
     scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="Scheduler of the pods.")] = "volcanopy",
-    default_queue: Annotated[str, typer.Option(metavar="NAME", help="Queue of pod groups without one.")] = "default",
     anonymous: Annotated[
         bool,
         typer.Option("--anonymous", help="Replace names, users, labels and images by pseudonyms, in the same order."),
@@ -155,7 +154,7 @@ async def snapshot_command(
     """
     from volcanopy.cli.snapshot import snapshot
 
-    await snapshot(cluster, config, config_map, scheduler_name, default_queue, anonymous=anonymous, api=api or "")
+    await snapshot(cluster, config, config_map, scheduler_name, anonymous=anonymous, api=api or "")
 
 
 @app.command("convert")

@@ -49,7 +49,6 @@ async def snapshot(
     config: Path | None,
     config_map: str,
     scheduler_name: str,
-    default_queue: str,
     *,
     anonymous: bool = False,
     api: str = "",
@@ -60,7 +59,7 @@ async def snapshot(
     text = text_of(config, "--config") if config is not None else ""
     async with cluster.client() as client:
         taken, pieces = await read_snapshot(
-            client, text, config_map, CycleContext((scheduler_name,), default_queue), anonymous=anonymous, api=api
+            client, text, config_map, CycleContext((scheduler_name,), names.DEFAULT_QUEUE), anonymous=anonymous, api=api
         )
     for piece in pieces:
         sys.stdout.write(piece)

@@ -174,9 +174,6 @@ async def scale(
     task: Annotated[
         str, typer.Option("-t", "--task", metavar="NAME", help="Name of the task; required if there are several.")
     ] = "",
-    current: Annotated[
-        int | None, typer.Option("--current-replicas", min=0, metavar="N", help="Required current number of pods.")
-    ] = None,
     minimum: Annotated[
         int | None, typer.Option("-m", "--min", min=0, metavar="N", help="New minAvailable of the task.")
     ] = None,
@@ -184,7 +181,7 @@ async def scale(
     """Change the number of pods of a task."""
     from volcanopy.cli.jobs import scale as job_scale
 
-    await job_scale.scale(cluster, place, write, name, task, replicas, current, minimum)
+    await job_scale.scale(cluster, place, write, name, task, replicas, minimum)
 
 
 add_commands(app, JOB, "delete")

@@ -93,7 +93,7 @@ def _table_form(
 ) -> TableForm:
     """Return the columns of a table; ``others`` are the objects of its joined column."""
     wide = show.output is Format.wide
-    return view.table(wide=wide, namespaces=namespaces, headings=not show.no_headers, others=others)
+    return view.table(wide=wide, namespaces=namespaces, others=others)
 
 
 async def _others(client: Client, view: View, namespace: str | None, show: ShowOptions) -> Mapping[str, Any]:

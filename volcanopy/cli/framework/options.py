@@ -123,7 +123,6 @@ class ShowOptions:
     """Output of a list."""
 
     output: Annotated[Format, typer.Option("-o", "--output", help="Output format.")] = Format.table
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Table without headings.")] = False
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,6 @@ class View:
         *,
         wide: bool = False,
         namespaces: bool = False,
-        headings: bool = True,
         others: Mapping[str, Any] | None = None,
     ) -> "TableForm":
         """Return the columns to show; ``namespaces`` adds a column for objects of several namespaces.
@@ -89,7 +88,7 @@ class View:
             place = [column.heading for column in columns].index(self.joined.before)
             columns = (*columns[:place], self.joined.column(others or {}), *columns[place:])
         columns = (NAMESPACE, *columns) if namespaces and self.kind.namespaced else columns
-        return TableForm(columns, headings)
+        return TableForm(columns)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,6 @@ class TableForm:
     """Columns of one table, whose rows are read models."""
 
     columns: tuple[Column, ...]
-    headings: bool = True
 
     def cells(self, items: Iterable[Any], now: datetime) -> list[list[str]]:
         """Return the texts, a list for each object."""
@@ -105,15 +103,14 @@ class TableForm:
 
     def plain(self, items: Iterable[Any], now: datetime) -> str:
         """Return the table for a pipe: without colour, nothing truncated or wrapped."""
-        text = plain_table([column.heading for column in self.columns], self.cells(items, now))
-        return text if self.headings else text.partition("\n")[2]
+        return plain_table([column.heading for column in self.columns], self.cells(items, now))
 
     def rich(self, items: Iterable[Any], now: datetime) -> "Table":
         """Return the table for a terminal."""
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold", show_header=self.headings)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for column in self.columns:
             table.add_column(column.heading, no_wrap=not column.sentence, overflow="fold")
         for row in self.cells(items, now):

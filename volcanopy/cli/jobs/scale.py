@@ -21,7 +21,6 @@ async def scale(
     name: str,
     task_name: str,
     replicas: int,
-    current: int | None,
     minimum: int | None,
 ) -> None:
     """Set the replicas of a task (of the only one, if none is named), and its ``minAvailable`` if that is given."""
@@ -32,11 +31,6 @@ async def scale(
         task = job.spec.tasks[number]
         if phase(job) in FINISHED:
             raise CommandError(f'job "{job.metadata.name}" is {phase(job)}: finished jobs cannot be scaled')
-        if current is not None and task.replicas != current:
-            raise CommandError(
-                f'--current-replicas: task "{task.name}" of job "{job.metadata.name}" has {task.replicas} replicas, '
-                f"not {current}: nothing was changed"
-            )
         _check(job, number, replicas, minimum)
         path = f"/spec/tasks/{number}"
         # The first operation rejects the patch where the order of the tasks has changed.
