@@ -8,7 +8,7 @@ pod at :data:`LIMIT`, so that sums over thousands of pods stay exact in int64.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
@@ -92,6 +92,15 @@ def amount(resource: str, text: str | float) -> int:
 def amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
     """A Kubernetes resource list as base units by name."""
     return {name: amount(name, text) for name, text in resources.items()}
+
+
+def summed(lists: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums of base units by name."""
+    sums: dict[str, int] = {}
+    for units in lists:
+        for name, value in units.items():
+            sums[name] = sums.get(name, 0) + value
+    return sums
 
 
 def bounded(units: Mapping[str, int], most: int = LIMIT) -> dict[str, int]:

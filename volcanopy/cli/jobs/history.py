@@ -111,7 +111,7 @@ def summed(entries: Iterable[RecordedJob], by: By) -> list[Json]:
         groups.setdefault(key, []).append(entry)
     rows: list[tuple[int, str, Json]] = []
     for key, group in groups.items():
-        used = _total(group)
+        used = quantity.summed(entry.used() for entry in group)
         row: Json = {
             by.value: key,
             "jobs": len(group),
@@ -124,14 +124,6 @@ def summed(entries: Iterable[RecordedJob], by: By) -> list[Json]:
         }
         rows.append((-used.get("cpu", 0), key, row))
     return [row for _, _, row in sorted(rows, key=lambda entry: entry[:2])]
-
-
-def _total(entries: Iterable[RecordedJob]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for entry in entries:
-        for name, units in entry.used().items():
-            total[name] = total.get(name, 0) + units
-    return total
 
 
 def _gpus(used: dict[str, int]) -> int:

@@ -139,11 +139,7 @@ def select_resource(queues: Sequence[Queue], name: str = "") -> str:
 
 
 def _sums(queues: Sequence[Queue], field: str) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for queue in queues:
-        for name, units in quantity.amounts(getattr(queue.status, field)).items():
-            sums[name] = sums.get(name, 0) + units
-    return sums
+    return quantity.summed(quantity.amounts(getattr(queue.status, field)) for queue in queues)
 
 
 def amounts_of(queue: Queue, resource: str) -> Amounts:

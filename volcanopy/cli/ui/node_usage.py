@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from volcanopy.api import names
+from volcanopy.api import names, quantity
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.core import Pod
 from volcanopy.api.quantity import QuantityError
@@ -62,12 +62,7 @@ class NodeUsage:
 
     def allocated(self, node: str) -> dict[str, int]:
         """Return the amounts that the pods on a node request, without reserved ones."""
-        total: dict[str, int] = {}
-        for use in self.of(node):
-            if not use.reserved:
-                for name, amount in use.amounts.items():
-                    total[name] = total.get(name, 0) + amount
-        return total
+        return quantity.summed(use.amounts for use in self.of(node) if not use.reserved)
 
 
 def job_of(pod: Pod) -> str:

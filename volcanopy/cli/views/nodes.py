@@ -42,7 +42,7 @@ class NodeUse:
     @property
     def requested(self) -> dict[str, int]:
         """Base units by resource."""
-        return summed(request_of(pod.spec) for pod in self.pods)
+        return quantity.summed(request_of(pod.spec) for pod in self.pods)
 
     def resources(self) -> list[tuple[str, str, str]]:
         """Name, requested and allocatable amount of each resource."""
@@ -51,15 +51,6 @@ class NodeUse:
             (name, quantity.shown(name, requested.get(name, 0)), quantity.shown(name, allocatable[name]))
             for name in ordered(allocatable)
         ]
-
-
-def summed(lists: Iterable[dict[str, int]]) -> dict[str, int]:
-    """Return the sums by resource."""
-    sums: dict[str, int] = {}
-    for amounts in lists:
-        for name, units in amounts.items():
-            sums[name] = sums.get(name, 0) + units
-    return sums
 
 
 def ordered(names: Iterable[str]) -> list[str]:

@@ -224,10 +224,7 @@ def _trace(
 
 
 def _capacity(nodes: list[core.Node]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for node in nodes:
-        for name, units in quantity.amounts(node.status.allocatable).items():
-            total[name] = total.get(name, 0) + units
+    total = quantity.summed(quantity.amounts(node.status.allocatable) for node in nodes)
     total.pop("pods", None)
     return total
 

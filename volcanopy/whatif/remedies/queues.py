@@ -110,10 +110,7 @@ def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -
 
 def total_request(question: Question) -> dict[str, int]:
     """Return what all pods of the job request together; where pods are not known, what its pod group does."""
-    total: dict[str, int] = {}
-    for request in requests_of(question.cluster, question.target):
-        for name, units in request.items():
-            total[name] = total.get(name, 0) + units
+    total = quantity.summed(requests_of(question.cluster, question.target))
     group = question.cluster.group(question.target.group)
     if not total and group is not None and group.spec.min_resources:
         requests = {name: amount for name, amount in group.spec.min_resources.items() if "requests." not in name}
