@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from volcanopy.cli.framework.command import Noun, command
-from volcanopy.cli.framework.name_completion import names_of_group
 from volcanopy.cli.framework.options import (
+    NAMES,
     ClusterOptions,
     DeleteOptions,
     Files,
@@ -23,10 +23,6 @@ from volcanopy.cli.framework.options import (
 
 if TYPE_CHECKING:
     from volcanopy.kube.client.api_client import Client
-
-Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", hidden=True, help="Names of {plural}.", autocompletion=names_of_group)
-]
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,9 @@ def _add_list(app: typer.Typer, resource: Resource) -> None:
 
 
 def _add_get(app: typer.Typer, resource: Resource) -> None:
-    async def get(names: Names, cluster: ClusterOptions, place: NamespaceOption, show: ShowOptions) -> None:
+    async def get(
+        names: Annotated[list[str], NAMES], cluster: ClusterOptions, place: NamespaceOption, show: ShowOptions
+    ) -> None:
         from volcanopy.cli.framework.lists import show_named
 
         view = import_module(resource.module).VIEW

@@ -99,25 +99,28 @@ def branches(queues: Sequence[Queue], top: str = "") -> list[Branch]:
     return result
 
 
+def resources_of(queues: Sequence[Queue]) -> set[str]:
+    """Return the resources that queues have amounts of."""
+    return {
+        resource
+        for queue in queues
+        for amounts in (
+            queue.status.allocated,
+            queue.status.fair_share,
+            queue.status.waiting,
+            queue.status.usage,
+            queue.spec.capability,
+        )
+        for resource in amounts
+    }
+
+
 def select_resource(queues: Sequence[Queue], name: str = "") -> str:
     """Return the resource to draw: ``name``, by default the scarcest, by allocated relative to the fair share.
 
     Raises CommandError for a resource that no queue has an amount of.
     """
-    resources = sorted(
-        {
-            resource
-            for queue in queues
-            for amounts in (
-                queue.status.allocated,
-                queue.status.fair_share,
-                queue.status.waiting,
-                queue.status.usage,
-                queue.spec.capability,
-            )
-            for resource in amounts
-        }
-    )
+    resources = sorted(resources_of(queues))
     if name:
         if name not in resources and resources:
             raise CommandError(f'--resource: no queue has resource "{name}": use one of {", ".join(resources)}', 2)

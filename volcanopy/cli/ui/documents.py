@@ -113,12 +113,7 @@ def is_ready(node: Node) -> bool:
 def queues(view: ClusterView, resource: str, *, history: bool = True) -> Json:
     """Return the tree of queues with the amounts of one resource (the scarcest if none is named), now and over time."""
     all_queues = view.queues
-    resources = {
-        name
-        for queue in all_queues
-        for amounts in (queue.status.allocated, queue.status.fair_share, queue.status.waiting, queue.spec.capability)
-        for name in amounts
-    } or set(_FIRST)
+    resources = tree.resources_of(all_queues) or set(_FIRST)
     chosen = resource if resource in resources else tree.select_resource(all_queues) if all_queues else "cpu"
     return {
         "revision": view.revision,
