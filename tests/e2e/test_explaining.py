@@ -143,7 +143,7 @@ async def test_plan_of_a_snapshot_equals_the_decisions_of_the_scheduler(
     for name in CASES:
         await explained(cluster, name)
     capsys.readouterr()
-    await snapshot(ClusterOptions(cluster.kubeconfig), None, "", "volcanopy", "default")
+    await snapshot(ClusterOptions(cluster.kubeconfig), None, "", "volcanopy")
     taken = capsys.readouterr()
     assert "replay it with `volcanopy plan -f FILE`" in taken.err
     path = tmp_path / "cluster.json"
