@@ -36,8 +36,6 @@ from volcanopy.services.scheduler.replay import CycleContext
 from volcanopy.services.scheduler.state.store import Store
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-USUAL = CycleContext((names.SCHEDULER,), names.DEFAULT_QUEUE)
-"""The settings of the chart."""
 _PRIVATE = frozenset(
     {"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"}
 )
@@ -58,9 +56,7 @@ async def snapshot(
         raise CommandError("give --config or --config-map, not both", 2)
     text = text_of(config, "--config") if config is not None else ""
     async with cluster.client() as client:
-        taken, pieces = await read_snapshot(
-            client, text, config_map, CycleContext((scheduler_name,), names.DEFAULT_QUEUE), anonymous=anonymous, api=api
-        )
+        taken, pieces = await read_snapshot(client, text, config_map, scheduler_name, anonymous=anonymous, api=api)
     for piece in pieces:
         sys.stdout.write(piece)
     sys.stdout.flush()
@@ -71,15 +67,15 @@ async def read_snapshot(
     client: Client,
     text: str = "",
     config_map: str = "",
-    context: CycleContext = USUAL,
+    scheduler_name: str = names.SCHEDULER,
     *,
     anonymous: bool = False,
     api: str = "",
 ) -> tuple[Snapshot, Iterator[str]]:
     """Return the snapshot of a cluster and the pieces of its document.
 
-    ``text`` is the scheduler's configuration, by default that of the ConfigMap; it replaces that of ``context``. ``api`` names the
-    API groups to read; by default those that volcanopy handles.
+    ``text`` is the scheduler's configuration, by default that of the ConfigMap.
+    ``api`` names the API groups to read; by default those that volcanopy handles.
     """
     apis = api_views(client, api)
     objects = ApiObjects()
@@ -89,15 +85,15 @@ async def read_snapshot(
     if not api:
         apis = served(apis, [body for bodies in jobs.values() for body in bodies], objects.items)
     others = [name for name in apis.scheduler_names if name != names.SCHEDULER]
-    schedulers = tuple(dict.fromkeys((*context.scheduler_names, *others)))
-    store = Store(scheduler_names=schedulers, default_queue=context.default_queue)
+    schedulers = tuple(dict.fromkeys((scheduler_name, *others)))
+    store = Store(scheduler_names=schedulers)
     store.take(Change(ChangeType.ADDED, item) for item in objects.of(apis))
     for plural in hidden:
         _note(f"you may not read {plural}: not included, so pods that need them appear unschedulable")
     await _measure(client, store, text)
     now = datetime.now(UTC)
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
-    context = context._replace(scheduler_names=schedulers, config=_PASSWORD.sub("", text))
+    context = CycleContext(schedulers, names.DEFAULT_QUEUE, _PASSWORD.sub("", text))
     bodies = [own_job(stripped(body)) for view in apis for body in jobs[view.api]]
     return taken, document(taken, context, bodies, anonymous=anonymous)
 

@@ -141,12 +141,7 @@ def job_lines(job: JobAnswer, now: datetime) -> Iterator[str]:
     yield from [f"  estimated start {estimated_start(job.estimate, now)}"] if job.estimate is not None else []
     yield from (f"  starts with: {remedy.text}" for remedy in job.remedies)
     if not job.remedies and job.searched is not None:
-        yield f"  {no_remedy(job)}"
-
-
-def no_remedy(job: JobAnswer) -> str:
-    """Return why there is no remedy."""
-    return NO_REMEDY if job.searched else "the budget ended before a change was found"
+        yield f"  {NO_REMEDY if job.searched else 'the budget ended before a change was found'}"
 
 
 def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:
