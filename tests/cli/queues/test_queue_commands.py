@@ -139,7 +139,7 @@ def test_a_queue_is_empty_without_unfinished_jobs_below_it(volcanopy: Run, kubec
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("queue", "create"), 2, "Missing argument 'NAME'"),
+        (("queue", "create"), 2, "Missing argument 'NAME'; see `volcanopy queue create --help`"),
         (
             ("queue", "create", "qc-one", "--capability", "cpu"),
             2,
