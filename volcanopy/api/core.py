@@ -127,21 +127,11 @@ class Volume(ReadModel, frozen=True, kw_only=True, gc=False):
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: dict[str, Any] | None = None
-    gce_persistent_disk: dict[str, Any] | None = None
-    aws_elastic_block_store: dict[str, Any] | None = None
-    iscsi: dict[str, Any] | None = None
-    rbd: dict[str, Any] | None = None
 
     @property
     def claims(self) -> bool:
         """Whether the volume is backed by a claim, existing or ephemeral."""
         return self.persistent_volume_claim is not None or self.ephemeral is not None
-
-    @property
-    def is_disk(self) -> bool:
-        """Whether the volume is a disk that two pods on a node must not both write."""
-        disks = (self.gce_persistent_disk, self.aws_elastic_block_store, self.iscsi, self.rbd)
-        return any(disk is not None for disk in disks)
 
 
 class PodResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):

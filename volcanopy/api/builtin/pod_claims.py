@@ -31,7 +31,7 @@ def anything(spec: core.PodSpec) -> bool:
 
 def kept(volumes: tuple[core.Volume, ...]) -> tuple[core.Volume, ...]:
     """Those of a pod's volumes that may bind it to nodes."""
-    return tuple(volume for volume in volumes if volume.claims or volume.is_disk) if volumes else volumes
+    return tuple(volume for volume in volumes if volume.claims) if volumes else volumes
 
 
 def volumes(pod: core.Pod) -> Iterator[ClaimedVolume]:

@@ -36,7 +36,6 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
-DISKS = "node(s) had no available disk"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 NEAR = "node(s) didn't match pod affinity rules"
 AWAY = "node(s) didn't match pod anti-affinity rules"
@@ -198,9 +197,6 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         if args.node_ports:
             shapes = self.cluster.snapshot.shapes
             add(by_node, PORTS, pod_conflicts.ports_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
-        if args.volume_binding:
-            shapes = self.cluster.snapshot.shapes
-            add(by_node, DISKS, pod_conflicts.disks_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
         by_pods: list[_Filter] = []
         if args.pod_affinity:
             add(by_pods, AWAY, self._interpod.anti_affinity_filter(task))
