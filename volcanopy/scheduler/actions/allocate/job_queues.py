@@ -3,11 +3,11 @@
 Thousands of jobs may wait: what is needed of all of them in advance is computed for all at once.
 """
 
-import heapq
 import operator
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -64,31 +64,28 @@ Entry = tuple[Any, T]
 
 
 class JobQueue(Generic[T]):
-    """The waiting jobs of one queue, the next first: sorted once; a heap has those that were put back."""
+    """The waiting jobs of one queue in order."""
 
     def __init__(self, entries: list[Entry[T]]) -> None:
-        self._sorted = sorted(entries, key=operator.itemgetter(0), reverse=True)
-        self._again: list[Entry[T]] = []
+        self._jobs = sorted(entries, key=operator.itemgetter(0))
+        self._at = 0
+        """How many were removed."""
 
     def __len__(self) -> int:
-        return len(self._sorted) + len(self._again)
-
-    def __bool__(self) -> bool:
-        return bool(self._sorted or self._again)
+        return len(self._jobs) - self._at
 
     def __iter__(self) -> Iterator[Entry[T]]:
         """In order."""
-        return iter(sorted([*self._sorted, *self._again], key=operator.itemgetter(0)))
+        return islice(self._jobs, self._at, None)
 
     def pop(self) -> T:
         """Remove and return the first job."""
-        if self._again and (not self._sorted or self._again[0] < self._sorted[-1]):
-            return heapq.heappop(self._again)[1]
-        return self._sorted.pop()[1]
+        self._at += 1
+        return self._jobs[self._at - 1][1]
 
     def push(self, key: Any, job: T) -> None:
         """Put a job back."""
-        heapq.heappush(self._again, (key, job))
+        insort(self._jobs, (key, job), lo=self._at, key=operator.itemgetter(0))
 
 
 def job_queues(session: Session) -> dict[int, JobQueue[PendingJob]]:
