@@ -17,12 +17,12 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
-from volcanopy.scheduler.model.task_status import COUNT, EVICTABLE, HOLDING, ON_NODE, Status
+from volcanopy.scheduler.model.task_status import COUNT, EVICTABLE, ON_NODE, PLACED, Status
 
 _ON_NODE: list[bool] = ON_NODE.tolist()
-_CLAIMING = [int(holding or code == Status.PIPELINED) for code, holding in enumerate(HOLDING.tolist())]
+_CLAIMS = PLACED.astype(np.int64)
 """By status: 1 if what the task requests counts as allocated to its job and queue."""
-_CLAIMS = np.array(_CLAIMING)
+_CLAIMING: list[int] = _CLAIMS.tolist()
 _EVICTABLE = np.tile(EVICTABLE, (COUNT, 1))
 _EVICTABLE[Status.PENDING, Status.BINDING] = True
 """Which tasks may be victims, by the status in the snapshot and the status now: a task that this session binds may."""

@@ -15,10 +15,7 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.subgroups import Mark
-from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
-
-_PLACED = HOLDING.copy()
-_PLACED[Status.PIPELINED] = True
+from volcanopy.scheduler.model.task_status import PLACED, READY, Status
 
 
 class SubJobView:
@@ -140,7 +137,7 @@ def part_of(ledger: Ledger, job: JobView, task: int) -> SubJobView:
 
 def spanned(ledger: Ledger, tasks: Rows) -> int:
     """Return the lowest hypernode that contains all of these tasks with a node, also pipelined ones; NONE if none has."""
-    placed = tasks[_PLACED[ledger.status[tasks]]]
+    placed = tasks[PLACED[ledger.status[tasks]]]
     return ledger.snapshot.hypernodes.spanned(ledger.node[placed].astype(np.intp))
 
 

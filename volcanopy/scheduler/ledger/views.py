@@ -12,14 +12,14 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.resources import Ints, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
-from volcanopy.scheduler.model.task_status import HOLDING, READY, SCHEDULED, VALID, Status
+from volcanopy.scheduler.model.task_status import HOLDING, PLACED, READY, SCHEDULED, VALID, Status
 
 T = TypeVar("T")
 _READY: list[int] = np.flatnonzero(READY).tolist()
 _VALID: list[int] = np.flatnonzero(VALID).tolist()
 _SCHEDULED: list[int] = np.flatnonzero(SCHEDULED).tolist()
 _HOLDING: list[int] = np.flatnonzero(HOLDING).tolist()
-_CLAIMING = [*_HOLDING, int(Status.PIPELINED)]
+_PLACED: list[int] = np.flatnonzero(PLACED).tolist()
 _PENDING = (Status.PENDING,)
 _FEW = 256
 """Up to so many unsettled tasks are searched for those of a job."""
@@ -278,7 +278,7 @@ class JobView(RowView):
     def lacking(self) -> int:
         """How many more tasks need a node, or wait for evicted pods to terminate, for the gang to start."""
         lacking = self.min_available - self.ready_count - self.waiting_count
-        return max(lacking, 1) if self._runs_again(_CLAIMING) else lacking
+        return max(lacking, 1) if self._runs_again(_PLACED) else lacking
 
     def _runs_again(self, present: Sequence[int]) -> bool:
         """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""

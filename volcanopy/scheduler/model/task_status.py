@@ -36,6 +36,9 @@ def _set(*statuses: Status) -> Mask:
 HOLDING = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 """Has resources of a node: what Volcano calls the allocated statuses."""
 
+PLACED = _set(Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
+"""Has resources of a node, or waits for those of pods that terminate there."""
+
 READY = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
 """Counts towards the minimum of its gang."""
 

@@ -15,7 +15,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import HOLDING, PLACED
 
 PREFIX = "deviceclass/"
 Amounts = Mapping[str, int]
@@ -92,7 +92,7 @@ class DeviceQuota:
             self._claiming = np.flatnonzero(np.isin(table.shape, shapes) & (table.job != NONE))
         status = ledger.status[self._claiming]
         charged: dict[int, set[str]] = {}
-        for row in self._claiming[HOLDING[status] | (pipelined & (status == Status.PIPELINED))].tolist():
+        for row in self._claiming[(PLACED if pipelined else HOLDING)[status]].tolist():
             queue = int(snapshot.jobs.queue[table.job[row]])
             keys = {claim.key for claim in pod_claims.devices(table.pods[row])}
             for above in snapshot.queues.lines[queue].tolist() if queue != NONE else ():

@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Answer, ExtenderRequest
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
-from volcanopy.scheduler.model.task_status import COUNT, Status
+from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.nodes import extender_wire as wire
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.durations import above_zero, seconds
@@ -30,8 +30,6 @@ from volcanopy.scheduler.policy.plugin import reject as rejecting
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
 T = TypeVar("T")
-_ALLOCATED = np.zeros(COUNT, dtype=np.bool_)
-_ALLOCATED[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING]] = True
 _LONGEST_REASON = 200
 """Most characters of a text of the extender in a message."""
 
@@ -119,7 +117,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejections: dict[Hashable, _Answers] = {}
         self._ready: dict[Hashable, bool] = {}
         self._overused: dict[Hashable, Rejection | None] = {}
-        self._reported, self._allocated = 0, _ALLOCATED[self.cluster.snapshot.tasks.status]
+        self._reported, self._allocated = 0, PLACED[self.cluster.snapshot.tasks.status]
         self._rejected: dict[int, str] = {}
         self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
@@ -309,7 +307,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         rows = np.unique(ledger.moved_since(self._reported))
         self._reported = ledger.moves
         for row in rows.tolist():
-            is_allocated = bool(_ALLOCATED[ledger.status[row]])
+            is_allocated = bool(PLACED[ledger.status[row]])
             if is_allocated == bool(self._allocated[row]):
                 continue
             self._allocated[row] = is_allocated

@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
@@ -22,9 +22,6 @@ LIMITS = names.NODE_GROUP_LIMITS
 WRONG_GROUP = "node(s) were not in a node group of the pod's queue"
 UNREADABLE = f"node(s) could not be judged: the queue's annotation {LIMITS} is not a JSON object of resource lists"
 USED_UP = "node(s) were in a node group of which the pod's queue uses all that it may"
-
-_HOLDING = HOLDING.copy()
-_HOLDING[Status.PIPELINED] = True
 
 
 class NodeGroupArguments(Arguments):
@@ -157,7 +154,7 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         known = self._used.get(queue.row)
         if known is None or known[0] != ledger.changes:
             status, node, table = ledger.status, ledger.node, snapshot.tasks
-            rows = np.flatnonzero(_HOLDING[status] & (node != NONE) & (table.job != NONE))
+            rows = np.flatnonzero(PLACED[status] & (node != NONE) & (table.job != NONE))
             rows = rows[snapshot.jobs.queue[table.job[rows]] == queue.row]
             codes = self._codes[node[rows]]
             rows, codes = rows[codes != NONE], codes[codes != NONE]

@@ -14,7 +14,7 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import HOLDING, Status
+from volcanopy.scheduler.model.task_status import HOLDING, PLACED, Status
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes, Order
 
@@ -23,8 +23,6 @@ ANTI_AFFINITY_KEY = names.TASK_ANTI_AFFINITY
 ORDER_KEY = names.TASK_ORDER
 
 _MIB = 2**20
-_PLACED = HOLDING.copy()
-_PLACED[Status.PIPELINED] = True
 
 
 class TaskTopologyArguments(Arguments):
@@ -249,7 +247,7 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments], Order):
     def _placed(self, rows: Rows, nodes: Rows) -> Ints:
         """(M,): how many of these tasks have a place on each node now."""
         ledger = self.cluster.ledger
-        here: Mask = _PLACED[ledger.status[rows]] & (ledger.node[rows] != NONE)
+        here: Mask = PLACED[ledger.status[rows]] & (ledger.node[rows] != NONE)
         counts = np.bincount(ledger.node[rows[here]], minlength=len(self.cluster.snapshot.nodes))
         placed: Ints = counts[nodes]
         return placed
