@@ -4,7 +4,7 @@ The choices of a plan for claims are assumed until the API server confirms them 
 them: a pod may be observed on its node before its claim is observed with the allocated devices.
 """
 
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice
 ClaimObject = storage.Storage | devices.Devices
 CLAIM_KINDS: tuple[type[Any], ...] = (*get_args(storage.Storage), *get_args(devices.Devices))
 """The types of objects in this cache."""
+C = TypeVar("C")
 
 
 class ClaimCache:
@@ -65,20 +66,10 @@ class ClaimCache:
                 for pod, uid in [known for known, versions in self._written.items() if key in versions]:
                     self._release_if_observed(pod, uid)
 
-    def claim(self, key: str) -> storage.PersistentVolumeClaim | None:
-        """Return a volume claim as last observed."""
-        result: storage.PersistentVolumeClaim | None = self._objects[storage.PersistentVolumeClaim].get(key)
-        return result
-
-    def volume(self, name: str) -> storage.PersistentVolume | None:
-        """Return a volume as last observed."""
-        result: storage.PersistentVolume | None = self._objects[storage.PersistentVolume].get(name)
-        return result
-
-    def device_claim(self, key: str) -> devices.ResourceClaim | None:
-        """Return a device claim as last observed."""
-        result: devices.ResourceClaim | None = self._objects[devices.ResourceClaim].get(key)
-        return result
+    def get(self, kind: type[C], key: str) -> C | None:
+        """Return an object as last observed."""
+        known: C | None = self._objects[kind].get(key)
+        return known
 
     def use(self, pod: core.Pod, node: str, sign: int) -> None:
         """Count the claims of a pod on a node (+1), or no longer (-1)."""
@@ -106,7 +97,7 @@ class ClaimCache:
 
     def _release_if_observed(self, pod: str, uid: str) -> None:
         for key, version in self._written[pod, uid].items():
-            known = self.device_claim(key)
+            known = self.get(devices.ResourceClaim, key)
             if known is not None and int(known.metadata.resource_version or 0) < version:
                 return
         self.release(pod, uid)
@@ -143,14 +134,11 @@ class ClaimCache:
         )
 
     def _attachable_volume(self, key: str) -> Volume | None:
-        claim = self.claim(key)
-        return (
-            None if claim is None else attachable_volume(claim, self.volume(claim.spec.volume_name), self._class(claim))
-        )
-
-    def _class(self, claim: storage.PersistentVolumeClaim) -> storage.StorageClass | None:
-        result: storage.StorageClass | None = self._objects[storage.StorageClass].get(claim.spec.storage_class_name)
-        return result
+        claim = self.get(storage.PersistentVolumeClaim, key)
+        if claim is None:
+            return None
+        volume = self.get(storage.PersistentVolume, claim.spec.volume_name)
+        return attachable_volume(claim, volume, self.get(storage.StorageClass, claim.spec.storage_class_name))
 
 
 def attachable_volume(

@@ -156,7 +156,7 @@ class ClaimWriter:
 
     def _has_volume(self, choice: VolumeChoice, node: str, selected: set[str]) -> bool:
         """Whether a claim has its volume. ``selected``: the claims on which the selected node has been observed."""
-        claim = self._context.store.state.claims.claim(choice.claim)
+        claim = self._context.store.state.claims.get(storage.PersistentVolumeClaim, choice.claim)
         if claim is None or claim.metadata.uid != choice.uid:
             raise ClaimError(f"persistentvolumeclaim {choice.claim} is gone")
         if claim.spec.volume_name:
@@ -171,7 +171,7 @@ class ClaimWriter:
     def _is_reached(self, name: str, node: str) -> bool:
         """Whether a volume is known and reachable; its binder may not have known of the node."""
         state = self._context.store.state
-        volume, row = state.claims.volume(name), state.nodes.rows.get(node)
+        volume, row = state.claims.get(storage.PersistentVolume, name), state.nodes.rows.get(node)
         home = None if row is None else state.nodes.plain["objects"][row]
         if volume is None or home is None:
             return False
