@@ -51,10 +51,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
-        self._voted = (0, 0)
-        """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
-        self._votes: dict[tuple[int, bytes | None, bool], Vote] = {}
-        """By queue, minimum and whether the job waits for a reservation: of thousands of waiting jobs many have equal minima."""
+        self._votes = queue_demand.AdmissionVotes(cluster, self._vote)
 
     @cached_property
     def shares(self) -> Shares:
@@ -319,31 +316,17 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         """Whether the limits of the queue and its ancestors cover the job's minimum beside allocated and reserved amounts."""
         if self.shares.admission is None:
             return ABSTAIN
-        changes = self.cluster.ledger.admissions, self.cluster.ledger.moves
-        if changes != self._voted:
-            self._voted = changes
-            self._votes.clear()
-        vote = self._vote(job, behind=True)
-        if vote.value < 0 and not self.cluster.queries.behind_reservations()[job.row]:
-            vote = self._vote(job, behind=False)
-        return vote
+        return self._votes.of(job, (int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key))
 
-    def _vote(self, job: JobView, *, behind: bool) -> Vote:
+    def _vote(self, job: JobView, behind: bool) -> Vote:
         """Return the vote on a job if it waits for a reservation, or if not."""
-        key = int(self.cluster.snapshot.jobs.queue[job.row]), job.minimum_key, behind
-        vote = self._votes.get(key)
-        if vote is None:
-            minimum = job.min_resources
-            vote = self._votes[key] = self._new_vote(job.queue, None if minimum is None else minimum.values, behind)
-        return vote
-
-    def _new_vote(self, queue: QueueView, request: Ints | None, behind: bool) -> Vote:
-        """Return the vote on the jobs of a queue with this (R,) minimum."""
+        queue, minimum = job.queue, job.min_resources
         rejection, limits = self._queue_rejection(queue), self.shares.admission
         if rejection is not None:
             return reject(rejection.gate, rejection.reason)
-        if request is None or limits is None:
+        if minimum is None or limits is None:
             return PERMIT
+        request = minimum.values
         inqueue = self._tree_inqueue if self.shares.tree else self._queue_inqueue
         for row in self._lines[queue.row]:
             reserved = (self._admitted if behind else self._startable)[:, row] + inqueue[:, row]

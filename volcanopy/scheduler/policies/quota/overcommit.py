@@ -11,9 +11,10 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine.shares.queue_demand import AdmissionVotes
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Resources, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import HOLDING
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
@@ -41,11 +42,8 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     arguments: ClassVar[type[Arguments]] = OvercommitArguments
 
     def open(self) -> None:
-        """Nothing is reserved yet."""
-        self._admissions = -1
-        """The number of jobs admitted in the session for which the reserved amounts and the votes hold."""
-        self._votes: dict[tuple[bytes, bool], Vote] = {}
-        """By minimum, and whether the job waits for a reservation."""
+        """No vote is known yet."""
+        self._votes = AdmissionVotes(self.cluster, self._vote)
 
     @cached_property
     def _limit(self) -> Ints:
@@ -62,28 +60,14 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the job's minimum still fits."""
         key = job.minimum_key
-        if key is None:
-            return PERMIT
-        ledger = self.cluster.ledger
-        if self._admissions != ledger.admissions:
-            self._admissions = ledger.admissions
-            self._votes.clear()
-        vote = self._vote(key, job.min_resources, behind=True)
-        if vote.value < 0 and not self.cluster.queries.behind_reservations()[job.row]:
-            vote = self._vote(key, job.min_resources, behind=False)
-        return vote
+        return PERMIT if key is None else self._votes.of(job, key)
 
-    def _vote(self, key: bytes, least: Resources | None, *, behind: bool) -> Vote:
-        """Return the vote on the jobs with a minimum that wait for a reservation, or on others."""
-        vote = self._votes.get((key, behind))
-        if vote is None:
-            vote = self._votes[key, behind] = self._new_vote(
-                least, self._requested if behind else self._startable, behind
-            )
-        return vote
-
-    def _new_vote(self, least: Resources | None, requested: Ints, behind: bool) -> Vote:
-        reserved: Ints = requested + self.cluster.ledger.queue_inqueue.sum(axis=1)
+    def _vote(self, job: JobView, behind: bool) -> Vote:
+        """Return the vote on a job if it waits for a reservation, or if not."""
+        least = job.min_resources
+        reserved: Ints = (self._requested if behind else self._startable) + self.cluster.ledger.queue_inqueue.sum(
+            axis=1
+        )
         left = (self._limit - self._used - reserved).tolist()
         if least is None or not any(0 < more > rest for more, rest in zip(least.values.tolist(), left, strict=True)):
             return PERMIT
