@@ -9,6 +9,7 @@ From the root down, for each resource of which a queue has a share:
 
 import numpy as np
 
+from volcanopy.scheduler.model.queue_shares import divided
 from volcanopy.scheduler.model.resources import Ints, Mask
 from volcanopy.scheduler.model.snapshot import QueueTable
 
@@ -28,22 +29,8 @@ def inherited_shares(
             demand = requested[dim, children]
             kept = np.maximum(np.minimum(own[dim, children], demand), guaranteed[dim, children])
             rest = int(shares[dim, row] - kept.sum())
-            given = kept + _divided(rest, np.maximum(demand - kept, 0), queues.weight[children])
+            more = np.maximum(demand - kept, 0)
+            given = kept + divided(max(rest, 0), queues.weight[children], np.zeros_like(more), more)
             shares[dim, children] = np.maximum(own[dim, children], given)
             has_share[dim, children] = True
     return shares, has_share
-
-
-def _divided(amount: int, most: Ints, weights: Ints) -> Ints:
-    """(M,): the amount divided by weight, to each at most so much; no more is given than there is."""
-    given, open_ = np.zeros_like(most), most > 0
-    while amount > 0 and open_.any():
-        total = int(weights[open_].sum())
-        parts = np.where(open_, amount * weights // max(total, 1), 0)
-        if not parts.any():
-            parts[np.flatnonzero(open_)[0]] = amount
-        parts = np.minimum(parts, most - given)
-        given += parts
-        amount -= int(parts.sum())
-        open_ = given < most
-    return given
