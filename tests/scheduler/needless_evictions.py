@@ -7,7 +7,6 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.invariants import check, plan_outcome
-from volcanopy.scheduler.invariants.evictions import placed_jobs
 from volcanopy.scheduler.invariants.gangs import missing
 from volcanopy.scheduler.invariants.plan_outcome import ON_NODE, PRESENT, WITH_PREEMPTOR, Moves, action_of
 from volcanopy.scheduler.model.plan import Evict, Plan
@@ -49,7 +48,7 @@ def needless(moves: Moves, enforced: frozenset[str]) -> list[str]:
     waiting = np.unique(moves.snapshot.tasks.job[moves.waits]).tolist()
     if any(missing(moves, job, PRESENT[moves.status] | moves.waits) for job in waiting if job != NONE):
         return []
-    result, placed = [], set(placed_jobs(moves))
+    result, placed = [], set(moves.placed_jobs)
     for rows, evict in _units(moves):
         if evict.preemptor not in placed:
             continue  # reported as such
@@ -101,7 +100,7 @@ def _fits_beside(moves: Moves, rows: Rows) -> bool:
 def _shares_a_limit(moves: Moves, victim: int, evict: Evict) -> bool:
     """Return whether a queue below the root contains both the victim and its preemptor."""
     tasks, jobs, queues = moves.snapshot.tasks, moves.snapshot.jobs, moves.snapshot.queues
-    theirs, own = placed_jobs(moves).get(evict.preemptor, NONE), int(tasks.job[victim])
+    theirs, own = moves.placed_jobs.get(evict.preemptor, NONE), int(tasks.job[victim])
     if NONE in {theirs, own} or NONE in {int(jobs.queue[theirs]), int(jobs.queue[own])}:
         return True
     lines = [{queues.names[row] for row in queues.lines[jobs.queue[job]].tolist()} for job in (theirs, own)]

@@ -1,7 +1,5 @@
 """Invariants of evictions: they start a whole gang, and break gangs whole."""
 
-import numpy as np
-
 from volcanopy.scheduler.invariants.gangs import may_follow, missing
 from volcanopy.scheduler.invariants.plan_outcome import (
     PRESENT,
@@ -24,7 +22,7 @@ def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
             result.append(f"pod {evict.pod} is evicted without a preemptor")
     if not preemptors:
         return result
-    placed = placed_jobs(moves)
+    placed = moves.placed_jobs
     for preemptor, pod in sorted(preemptors.items()):
         job = placed.get(preemptor)
         if job is None:
@@ -58,7 +56,7 @@ def broken_in_part(moves: Moves) -> list[str]:
 def wrongly_moved(moves: Moves) -> list[str]:
     """Return the pods that are moved without a new node, for a job of lower priority, or as a part of their gang."""
     snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
-    placed = placed_jobs(moves)
+    placed = moves.placed_jobs
     result, owners = [], set[int]()
     for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
         if evict.reason != "consolidate":
@@ -90,10 +88,3 @@ def wrongly_restarted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
         if running:
             result.append(f"gang {snapshot.jobs.keys[job]} is evicted as stale in part: {running} of its pods stay")
     return result
-
-
-def placed_jobs(moves: Moves) -> dict[str, int]:
-    """Return the jobs that get nodes, by key."""
-    jobs = moves.snapshot.jobs
-    rows = np.unique(moves.snapshot.tasks.job[moves.placed]).tolist()
-    return {str(jobs.keys[job]): job for job in rows if job != NONE}

@@ -70,6 +70,12 @@ class Moves:
         """The tasks that have a place by this plan, now or later."""
         return np.concatenate((self.bound, np.flatnonzero(self.waits)))
 
+    @property
+    def placed_jobs(self) -> dict[str, int]:
+        """The jobs that get nodes, by key."""
+        rows = np.unique(self.snapshot.tasks.job[self.placed]).tolist()
+        return {str(self.snapshot.jobs.keys[job]): job for job in rows if job != NONE}
+
     def key(self, row: int) -> str:
         """``namespace/name`` of a task."""
         return str(self.snapshot.tasks.keys[row])

@@ -83,7 +83,7 @@ def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     queues = moves.snapshot.queues
     owners = _queue_of(moves, moves.evicted)
     result, reclaimed = [], []
-    preemptors = _queues_by_job(moves)
+    preemptors = {key: int(moves.snapshot.jobs.queue[job]) for key, job in moves.placed_jobs.items()}
     for row, queue, evict in zip(moves.evicted.tolist(), owners.tolist(), moves.evictions, strict=True):
         action, preemptor = action_of(evict.reason), preemptors.get(evict.preemptor, NONE)
         if action == "reclaim" and queue != NONE:
@@ -126,7 +126,7 @@ def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:
     """(R, Q): what each queue and those below it lose to queues that are not below it."""
     queues = moves.snapshot.queues
     lost = np.zeros((len(moves.snapshot.axis), len(queues)), dtype=np.int64)
-    preemptors = _queues_by_job(moves)
+    preemptors = {key: int(moves.snapshot.jobs.queue[job]) for key, job in moves.placed_jobs.items()}
     for_whom = dict(zip(moves.evicted.tolist(), moves.evictions, strict=True))
     for row, queue in zip(reclaimed.tolist(), _queue_of(moves, reclaimed).tolist(), strict=True):
         preemptor = preemptors.get(for_whom[row].preemptor, NONE)
@@ -141,13 +141,6 @@ def _queue_of(moves: Moves, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.in
     return np.where(jobs == NONE, np.int32(NONE), np.append(moves.snapshot.jobs.queue, np.int32(NONE))[jobs])
 
 
-def _queues_by_job(moves: Moves) -> dict[str, int]:
-    """The queue of each job that is given something, by the job's key."""
-    jobs = moves.snapshot.jobs
-    rows = np.unique(moves.snapshot.tasks.job[moves.placed])
-    return {str(jobs.keys[job]): int(jobs.queue[job]) for job in rows.tolist() if job != NONE}
-
-
 def _by_queue(moves: Moves, rows: Rows) -> Ints:
     queues = _queue_of(moves, rows)
     known = queues != NONE
@@ -156,13 +149,9 @@ def _by_queue(moves: Moves, rows: Rows) -> Ints:
 
 def _rolled_up(queues: QueueTable, values: Ints) -> Ints:
     """(R, Q): amounts of queues, each with those of its descendants."""
-    total = values.copy()
-    for row in range(len(queues)):
-        seen, above = {row}, int(queues.above[row])
-        while above != NONE and above not in seen:
-            total[:, above] += values[:, row]
-            seen.add(above)
-            above = int(queues.above[above])
+    total = np.zeros_like(values)
+    for row, line in enumerate(queues.line_lists):
+        total[:, line] += values[:, row, None]
     return total
 
 

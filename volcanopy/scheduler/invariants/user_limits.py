@@ -118,14 +118,9 @@ def _count(snapshot: Snapshot, statuses: Mask) -> Ints:
 
 def _below(snapshot: Snapshot, row: int) -> Mask:
     """(J,): the jobs in a queue and in those below it."""
-    queues = snapshot.queues
-    inside = np.zeros(len(queues) + 1, dtype=np.bool_)  # the last entry serves jobs without a queue
-    for start in range(len(queues)):
-        seen, at = set[int](), start
-        while at != NONE and at not in seen and at != row:
-            seen.add(at)
-            at = int(queues.parent[at])
-        inside[start] = at == row
+    inside = np.array(
+        [row in line for line in snapshot.queues.line_lists] + [False]
+    )  # the last entry: jobs without a queue
     return np.asarray(inside[snapshot.jobs.queue])
 
 
