@@ -57,7 +57,7 @@ def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugi
     for column in ("status", "node", "used", "idle", "future", "nonzero", "job_counts", "role_counts", "job_allocated"):
         assert getattr(quick.ledger, column).tolist() == getattr(usual.ledger, column).tolist(), column
     assert quick.ledger.tree_allocated.tolist() == usual.ledger.tree_allocated.tolist()
-    assert quick.rejections.by_job == usual.rejections.by_job
+    assert quick.rejections.reasons == usual.rejections.reasons
     assert list(quick.rejections.order) == list(usual.rejections.order)
 
 

@@ -70,7 +70,7 @@ class _Admission:
             job = jobs.pop()
             is_admitted = self._admit(queue, job)
             if self._moldable and (
-                is_admitted or session.alternatives.starts_before(session.rejections.by_job[job.row])
+                is_admitted or session.alternatives.starts_before(session.rejections.rejection(job.row))
             ):
                 session.alternatives.add_before(job)
             if is_admitted:

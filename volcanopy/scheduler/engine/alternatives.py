@@ -153,7 +153,7 @@ class Alternatives:
         finishes = {f"alternative.{each.name}": each.text for each in self._finishes.get(job.row, ())}
         return {"alternative": considered[0].name, **finishes}
 
-    def starts_before(self, rejection: Rejection) -> bool:
+    def starts_before(self, rejection: Rejection | None) -> bool:
         """Return whether a job that is rejected so starts before the next ones, as far as is known."""
         return self._start_within_limits(rejection) < inf
 

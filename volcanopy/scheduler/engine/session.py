@@ -345,7 +345,7 @@ class Session:
     def _without_tentative(self, job: JobView, rejection: Rejection) -> Rejection:
         """Return the rejection with the tentative placements of the job separated from the allocated amounts."""
         quota = rejection.reason
-        if not isinstance(quota, QuotaMessage) or job.row in self.rejections.by_job:
+        if not isinstance(quota, QuotaMessage) or self.rejections.rejection(job.row) is not None:
             return rejection
         rows = job.tasks(Status.ALLOCATED, Status.PIPELINED)
         if not len(rows):
@@ -359,7 +359,7 @@ class Session:
 
         ``before`` is equal for jobs with the same placements up to here; None if that is not known.
         """
-        if job.row not in self.rejections.fit_errors:
+        if job.row not in self.rejections.reasons:
             key = (self.hooks.cache_key(task), placed, before, self._placement_version(task, placed, before))
             self.rejections.add_fit_error(job.row, placed, key, lambda: self.placement.why_not(task))
 
@@ -367,7 +367,7 @@ class Session:
         """Return whether a FIFO queue stops at a job that waits: not if it waits for its own pods, or for a limit of its user."""
         if self.snapshot.blocked[job.row]:
             return False
-        return self.limits is None or not self.limits.is_submitter_limit(self.rejections.by_job.get(job.row))
+        return self.limits is None or not self.limits.is_submitter_limit(self.rejections.rejection(job.row))
 
     def _placement_version(self, task: TaskView, placed: int, before: Hashable) -> Hashable:
         """Return a value that is equal while a fit error stays valid.

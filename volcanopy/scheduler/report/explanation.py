@@ -17,6 +17,7 @@ from volcanopy.api.quantity import counted
 from volcanopy.api.queue_gate import is_gated
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.fit_error import Why
+from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
@@ -91,7 +92,7 @@ class Explainer:
     def explain(self, job: JobView) -> Explain | None:
         """Return why the job, or the rest of it, waits; None if it does not."""
         session = self._session
-        rejection, unfit = session.rejections.by_job.get(job.row), session.rejections.fit_errors.get(job.row)
+        rejection, unfit, fitted = session.rejections.reasons.get(job.row, Recorded(None, None, 0))
         admitted = job.phase != "Pending"
         if admitted and session.ledger.job_counts[Status.PIPELINED, job.row] and not job.is_ready and job.is_pipelined:
             return self._make(job, Gate.NODES, self._terminating(job))
@@ -100,20 +101,17 @@ class Explainer:
         if admitted and self._lacks_gated(job) and (rejection is None or rejection.gate in _AFTER_GANG):
             return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if rejection is not None:
-            fitted = session.rejections.placed.get(job.row, 0)
             gate, message = self._rejected(rejection, job, fitted)
             is_full = gate == Gate.NODES and not fitted and not rejection.never_passes
-            never = self._never_fits(job) if admitted and is_full else None
-            if never is None:
+            unfit = self._never_fits(job) if admitted and is_full else None
+            if unfit is None:
                 return self._make(job, gate, self._with_attempts(job, message), fitted)
-            unfit = never, 0
         if unfit is not None:
-            why, fitted = unfit
-            known = self._messages.get(id(why))
+            known = self._messages.get(id(unfit))
             if known is None:
-                known = Message(why.sentence, {}, why.amounts, why.unblocked_by, why.blocked_by)
-                self._messages[id(why)] = known
-            return self._make(job, Gate.NODES, self._with_attempts(job, known), fitted, why.counts)
+                known = Message(unfit.sentence, {}, unfit.amounts, unfit.unblocked_by, unfit.blocked_by)
+                self._messages[id(unfit)] = known
+            return self._make(job, Gate.NODES, self._with_attempts(job, known), fitted, unfit.counts)
         if job.row in self._gated and not job.is_ready:
             return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if job.row in self._pods and job.row in session.rejections.notes:

@@ -127,9 +127,8 @@ def _place_beyond_shares(session: Session, queue: QueueView, pending: PendingJob
     if placed:
         rejections.end_retry(row)
     else:
-        is_known = row in rejections.by_job or row in rejections.fit_errors
-        fallback = None if is_known and _is_without_share(before) else before
-        rejections.restore(row, rejections.beside_shares(row) or fallback)
+        fallback = None if row in rejections.reasons and _is_without_share(before) else before
+        rejections.record(row, rejections.beside_shares(row) or fallback)
     return placed
 
 

@@ -36,11 +36,13 @@ class RunningGangs:
 
 def place_first(session: Session) -> None:
     """Place what comes before new starts; only the first call in a session has an effect."""
-    place_nominated(session)
     gangs = session.state(RunningGangs)
-    if gangs.done or "allocate" not in session.config.actions:
+    if gangs.done:
         return
     gangs.done = True
+    place_nominated(session)
+    if "allocate" not in session.config.actions:
+        return
     lacking = [job for job in _running(session) if not session.gangs.is_ready(job)]
     if not lacking:
         return

@@ -139,5 +139,5 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
 
 
 def _waits_at_queue(session: Session, job: JobView) -> bool:
-    rejection = session.rejections.by_job.get(job.row)
+    rejection = session.rejections.rejection(job.row)
     return rejection is not None and rejection.gate == Gate.QUEUE
