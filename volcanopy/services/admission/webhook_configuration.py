@@ -185,7 +185,8 @@ def _of_a_job(bindings: Sequence[Binding]) -> str:
     return f"has({owners}) && {owners}.exists(o, {' || '.join(kinds)})"
 
 
-_ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? {0}.metadata.{1}['{2}'] : '')"
+_ENTRY = "(has({0}.metadata.{1}) && '{2}' in {0}.metadata.{1} ? [{0}.metadata.{1}['{2}']] : [])"
+"""The value of a label or annotation; none and an empty one are different: an empty ``preemptable`` is not true."""
 _SHARED_NPUS = (
     "(has({0}.metadata.annotations) && {0}.metadata.annotations.exists(k, k.startsWith('"
     + names.HAMI_PREFIX
