@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.admission.powers import POWERS, Power
+from volcanopy.api import names
 
 if TYPE_CHECKING:
     from tests.security.test_queue_bypasses import Scene
@@ -87,7 +88,11 @@ def _of_power(power: Power) -> Iterator[tuple[str, Try]]:
 
 
 PROTECTIONS: dict[str, tuple[Try, str]] = {
-    what: (attempt, DENIED) for power in RESERVED for what, attempt in _of_power(power)
+    **{what: (attempt, DENIED) for power in RESERVED for what, attempt in _of_power(power)},
+    "a running pod that gets an empty `volcanopy.io/preemptable`": (
+        lambda s: s.eve.patch("Pod", "small", {"metadata": {"annotations": {names.PREEMPTABLE: ""}}}),
+        DENIED,
+    ),
 }
 """In the queue ``open``, which has an administrator."""
 
