@@ -47,7 +47,7 @@ from volcanopy.services.scheduler import scheduler_service as scheduler
 log = structlog.get_logger(__name__)
 
 LOOPBACK = "127.0.0.1"
-READY_TIMEOUT = 120.0
+READY_TIMEOUT = 600.0
 """Seconds in which a component must be ready: pods of a persistent cluster start at the same time, also on a busy machine."""
 STOP_TIMEOUT = 8.0
 """Seconds after which a component is cancelled that does not stop."""
