@@ -4,7 +4,6 @@ These are nominated tasks, for which evictions freed resources, and replacements
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,22 +13,11 @@ from volcanopy.scheduler.model.moved_pods import MovedPod
 from volcanopy.scheduler.model.snapshot import NONE
 
 
-@dataclass
-class _Progress:
-    """Whether the nominated tasks of a session have been placed."""
-
-    done: bool = False
-
-
 def place_nominated(session: Session) -> None:
-    """Allocate or pipeline nominated tasks on their nodes; only the first call in a session has an effect.
+    """Allocate or pipeline nominated tasks on their nodes.
 
     A job that its nominations do not make ready or pipelined gets nothing here: they are void, and allocate places it.
     """
-    progress = session.state(_Progress)
-    if progress.done:
-        return
-    progress.done = True
     if not len(session.ledger.unsettled_tasks):
         return
     table = session.snapshot.tasks
