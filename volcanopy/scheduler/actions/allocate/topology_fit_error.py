@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from volcanopy.api import quantity
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.topology_constraint import REASON
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
-from volcanopy.scheduler.model.messages import Message
+from volcanopy.scheduler.model.messages import Message, sum_text
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -111,10 +110,8 @@ class TopologyFitError:
         closest = int((missing / request[dims, None]).sum(axis=0).argmin())
         name = self._name(int(domains[closest]))
         names = self._session.snapshot.axis.names
-        gaps = " and ".join(
-            f"{quantity.shown(names[dim], int(units))} {names[dim]}"
-            for dim, units in zip(dims, missing[:, closest], strict=True)
-            if units
+        gaps = sum_text(
+            [(names[dim], units) for dim, units in zip(dims, missing[:, closest].tolist(), strict=True) if units]
         )
         numbers["closest"] = table.names[int(domains[closest])]
         it = "it" if inside else f"{name} is closest and"

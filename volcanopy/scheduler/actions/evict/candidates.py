@@ -1,12 +1,13 @@
-"""The candidates of one job's search: who may be evicted for it by which rule, by cost, and in which bundles."""
+"""The candidates of one job's search: who may be evicted for it by which rule, by cost; and what searches share."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
@@ -21,28 +22,6 @@ NO_COST: Cost = (0.0,) * 8
 """The least of each part of a cost."""
 
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
-
-
-class Domains:
-    """The hypernodes of one action, each with its nodes and the placement on these."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._placements = {session.snapshot.hypernodes.top: session.placement}
-
-    def placement(self, domain: int) -> Placement:
-        """Return the placement on the nodes of a hypernode."""
-        known = self._placements.get(domain)
-        if known is None:
-            nodes = self._session.snapshot.hypernodes.nodes(domain)
-            known = self._placements[domain] = Placement(self._session.ledger, self._session.hooks, nodes)
-        return known
-
-    def nodes(self, domain: int) -> Mask:
-        """(N,): the nodes of a hypernode."""
-        table = self._session.snapshot.hypernodes
-        mask: Mask = table.holds[domain, table.of_node]
-        return mask
 
 
 class Candidates:
@@ -174,12 +153,40 @@ class Candidates:
         return sums
 
 
-def structured(session: Session) -> Mask:
-    """(J,): the jobs with sub-groups, or with roles that have a minimum."""
-    mask: Mask = session.snapshot.jobs.structured.copy()
-    roles = session.snapshot.roles
-    mask[roles.job[roles.minimum > 0]] = True
-    return mask
+@dataclass(frozen=True, eq=False)
+class Searches:
+    """What the searches of one action share."""
+
+    session: Session
+    action: str
+    costs: EvictionCosts
+    counter: CounterEvictions
+    most_domains: int
+    """How many hypernodes are tried."""
+    breaks_gangs: bool
+    """Whether gangs may be broken."""
+    _candidates: dict[Hashable, tuple[int, Candidates]] = field(default_factory=dict)
+    _placements: dict[int, Placement] = field(default_factory=dict)
+
+    def candidates(self, rules: Sequence[Rule], task: TaskView, jobs: Hashable) -> Candidates:
+        """Return the candidates for a task; ``jobs`` is a key of jobs without tasks on nodes that have the same, or None."""
+        if jobs is None:
+            return Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+        key, moves = (jobs, task.best_effort), len(self.session.ledger.moved)
+        known = self._candidates.get(key)
+        if known is None or known[0] != moves:
+            known = moves, Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+            self._candidates[key] = known
+        return known[1]
+
+    def placement(self, domain: int) -> Placement:
+        """Return the placement on the nodes of a hypernode."""
+        session, table = self.session, self.session.snapshot.hypernodes
+        if domain == table.top:
+            return session.placement
+        if domain not in self._placements:
+            self._placements[domain] = Placement(session.ledger, session.hooks, table.nodes(domain))
+        return self._placements[domain]
 
 
 def equivalence(session: Session, job: JobView, shapes: Iterable[Hashable]) -> tuple[Hashable, ...]:

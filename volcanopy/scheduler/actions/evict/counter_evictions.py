@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import structured
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
 from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine.session import Session

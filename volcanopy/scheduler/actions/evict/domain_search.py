@@ -3,27 +3,23 @@
 import copy
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from volcanopy.api import quantity
 from volcanopy.api.quantity import counted
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains, Trace, equivalence
-from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Searches, Trace, equivalence
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequest, RejectedRequests, allow_less_for_more
 from volcanopy.scheduler.actions.evict.rules import Rule, of_own_queue
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
-from volcanopy.scheduler.model.messages import short
+from volcanopy.scheduler.model.messages import short, sum_text
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 
@@ -38,33 +34,6 @@ class Exchange:
     domain: int
     evicted: tuple[tuple[int, str], ...]
     placed: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Searches:
-    """What the searches of one action share."""
-
-    session: Session
-    action: str
-    costs: EvictionCosts
-    domains: Domains
-    counter: CounterEvictions
-    most_domains: int
-    """How many hypernodes are tried."""
-    breaks_gangs: bool
-    """Whether gangs may be broken."""
-    _candidates: dict[Hashable, tuple[int, Candidates]] = field(default_factory=dict)
-
-    def candidates(self, rules: Sequence[Rule], task: TaskView, jobs: Hashable) -> Candidates:
-        """Return the candidates for a task; ``jobs`` is a key of jobs without tasks on nodes that have the same, or None."""
-        if jobs is None:
-            return Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
-        key, moves = (jobs, task.best_effort), len(self.session.ledger.moved)
-        known = self._candidates.get(key)
-        if known is None or known[0] != moves:
-            known = moves, Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
-            self._candidates[key] = known
-        return known[1]
 
 
 class DomainSearch:
@@ -194,7 +163,7 @@ class DomainSearch:
                 is_applied = False
         if self._needed_count > 1 and (self._trace.has_evictable if best is None else best.evicted):
             for domain in domains if best is None else [best.domain]:
-                if self._candidates.are_few(self._shared.domains.nodes(domain)):
+                if self._candidates.are_few(self._shared.placement(domain).is_in_reach):
                     best, is_applied = self._improved(best, domain, mark), False
         if not is_applied:
             self._statement.rollback(mark)
@@ -338,25 +307,13 @@ class DomainSearch:
 
     def _missing_amounts(self) -> str:
         names, missing = self._session.snapshot.axis.names, self._missing()
-        short = [f"{quantity.shown(names[dim], int(missing[dim]))} {names[dim]}" for dim in np.flatnonzero(missing > 0)]
-        return " and ".join(short)
+        return sum_text([(names[dim], int(missing[dim])) for dim in np.flatnonzero(missing > 0)])
 
     # One domain
 
     def _search_in(self, domain: int, trace: Trace | None = None, only: AbstractSet[int] | None = None) -> VictimSearch:
-        shared = self._shared
-        return VictimSearch(
-            self._session,
-            self._statement,
-            self._job,
-            shared.costs,
-            self._candidates,
-            shared.domains,
-            domain,
-            shared.counter,
-            self._trace if trace is None else trace,
-            only,
-        )
+        trace = self._trace if trace is None else trace
+        return VictimSearch(self._shared, self._statement, self._job, self._candidates, domain, trace, only)
 
     def _is_enough(self, search: VictimSearch) -> Callable[[], bool]:
         """Return the predicate whether the job starts; of a job that starts already, whether all its tasks are placed."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost, structured
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView

@@ -186,3 +186,11 @@ def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:
     evicted = sum(bool(READY[session.ledger.status[row]]) for row in rows)
     placed = counts[_READY, job].sum() + counts[Status.PIPELINED, job]
     return bool(placed - evicted < session.snapshot.jobs.min_available[job])
+
+
+def structured(session: Session) -> Mask:
+    """(J,): the jobs with sub-groups, or with roles that have a minimum."""
+    mask: Mask = session.snapshot.jobs.structured.copy()
+    roles = session.snapshot.roles
+    mask[roles.job[roles.minimum > 0]] = True
+    return mask

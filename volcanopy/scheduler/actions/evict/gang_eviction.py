@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
-from volcanopy.scheduler.actions.evict.candidates import Domains, equivalence
+from volcanopy.scheduler.actions.evict.candidates import Searches, equivalence
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
-from volcanopy.scheduler.actions.evict.domain_search import DomainSearch, Searches
+from volcanopy.scheduler.actions.evict.domain_search import DomainSearch
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.needless_evictions import CommittedEvictions
 from volcanopy.scheduler.actions.evict.rejected_requests import RejectedRequests
@@ -51,9 +51,7 @@ class GangEviction:
         self.session, self.action, self.arguments = session, action, arguments
         self.costs = EvictionCosts(session)
         counter = CounterEvictions(session, self.costs, all_rules(session, self.costs, queue))
-        self._searches = Searches(
-            session, action, self.costs, Domains(session), counter, arguments.most_domains, arguments.whole
-        )
+        self._searches = Searches(session, action, self.costs, counter, arguments.most_domains, arguments.whole)
         self._failures = session.state(_Failures)
 
     def evict_for(self, job: JobView, tasks: Rows, rules: Sequence[Rule]) -> None:

@@ -17,11 +17,10 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Domains, Trace
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Searches, Trace
 from volcanopy.scheduler.actions.evict.cheaper_sets import CheaperSets, Request
-from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, breaks_new_gang, jobs_with_placed_tasks
+from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang, jobs_with_placed_tasks
 from volcanopy.scheduler.actions.evict.node_candidates import (
     NodeCandidates,
     ShapeState,
@@ -30,7 +29,6 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
     node_candidates,
 )
 from volcanopy.scheduler.actions.evict.rules import always
-from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -41,27 +39,24 @@ class VictimSearch:
 
     def __init__(
         self,
-        session: Session,
+        shared: Searches,
         statement: Statement,
         job: JobView,
-        costs: EvictionCosts,
         candidates: Candidates,
-        domains: Domains,
         domain: int,
-        counter: CounterEvictions,
         trace: Trace,
         only: AbstractSet[int] | None = None,
     ) -> None:
         """``only``: the tasks that may be evicted, all candidates if not given."""
-        self._session, self._statement, self._job = session, statement, job
-        self._candidates, self._domains, self._domain = candidates, domains, domain
-        self._counter, self._trace = counter, trace
-        self._bundles, self.only = Bundles(session, costs, candidates), only
-        self._cheaper_sets = CheaperSets(session, costs, candidates)
+        self._shared, self._session, self._counter = shared, shared.session, shared.counter
+        self._statement, self._job, self._trace = statement, job, trace
+        self._candidates, self._domain = candidates, domain
+        self._bundles, self.only = Bundles(shared.session, shared.costs, candidates), only
+        self._cheaper_sets = CheaperSets(shared.session, shared.costs, candidates)
         self._inner_domains: dict[int, int] = {}
         self._of_shape: dict[Hashable, ShapeState] = {}
         self._excluded_jobs: set[int] = set()
-        self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(session)})
+        self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(shared.session)})
         self._bundle_of: dict[int, Bundle] = {}
         self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []
@@ -201,7 +196,7 @@ class VictimSearch:
             return False
         if session.quotas.allocatable(self._job.queue, task, 1) is not None:
             return False
-        chosen = self._domains.placement(self._domain_of(task)).choose(task)
+        chosen = self._shared.placement(self._domain_of(task)).choose(task)
         if chosen is None:
             state.full_since = len(session.ledger.touched)
             return False
@@ -293,7 +288,7 @@ class VictimSearch:
 
     def cheaper_sets(self, placed: Sequence[int], cost: Cost | None) -> list[set[int]]:
         """Return sets of victims that cost less and could suffice to place these tasks."""
-        within = np.flatnonzero(self._domains.nodes(self._domain))
+        within = np.flatnonzero(self._shared.placement(self._domain).is_in_reach)
         rows = self._candidates.rows
         rows = rows[~self._candidates.is_bound[rows] & np.isin(self._session.ledger.node[rows], within)]
         choices = self._bundles.choices(self._may_be_evicted(rows))
@@ -384,9 +379,11 @@ class VictimSearch:
         return job in self._new_gangs and breaks_new_gang(self._session, rows)
 
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
-        domain = self._domain_of(task)
-        scores = self._domains.placement(domain).scores(task)
-        within, infeasible = self._domains.nodes(domain), self._session.placement.infeasible_nodes(task)
+        placement, infeasible = (
+            self._shared.placement(self._domain_of(task)),
+            self._session.placement.infeasible_nodes(task),
+        )
+        within, scores = placement.is_in_reach, placement.scores(task)
         return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
     def _evicted_bundles(self) -> list[Bundle]:
