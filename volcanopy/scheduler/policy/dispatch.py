@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Rows
-from volcanopy.scheduler.policy.answers import guarded
-from volcanopy.scheduler.policy.combine import RULES, Tiers, flat, unprotected, victims, vote
+from volcanopy.scheduler.policy.answers import checked
+from volcanopy.scheduler.policy.combine import RULES, Method, Tiers, flat, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
@@ -29,6 +29,7 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
 
 
+_OWN = "volcanopy."
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
 _BY_CASE = _BY_PURPOSE | {"verdict"}
@@ -54,6 +55,8 @@ class Hooks:
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]
     score: Callable[[TasksView, NodesView], Floats]
     annotate: Callable[[TaskView, int], dict[str, str]]
+    checks_all: ClassVar[bool] = False
+    """Whether each result of volcanopy's own plugins is compared with the contract, too."""
 
     def __init__(self, installed: Installed, reads: RecordedLedger) -> None:
         """``reads`` records what the plugins read of the session."""
@@ -80,19 +83,24 @@ class Hooks:
         if name not in HOOKS or name in _BY_CASE:
             raise AttributeError(name)
         tiers = self._answering(name)
-        combined = guarded(name, RULES[HOOKS[name].rule](tiers), flat(tiers))
+        combined = RULES[HOOKS[name].rule](tiers)
         setattr(self, name, combined)
         return combined
 
     def _answering(self, name: str, switch: str | None = None) -> Tiers:
         """Return the methods of the plugins that answer a hook, by tier, without those with this switch off."""
-        plugins, off = self._plugins, self._off
         return tuple(
             [
-                tuple([getattr(plugins[number], name) for number in tier if switch not in off[number]])
+                tuple([self._method(number, name) for number in tier if switch not in self._off[number]])
                 for tier in self._layout.answering.get(name, ())
             ]
         )
+
+    def _method(self, number: int, name: str) -> Method:
+        """Return the method of a plugin for a hook; of one that is not volcanopy's own with a check of each result."""
+        plugin = self._plugins[number]
+        is_checked = self.checks_all or not type(plugin).__module__.startswith(_OWN)
+        return checked(name, plugin) if is_checked else getattr(plugin, name)
 
     def policies(self, *roles: type[P]) -> list[tuple[P, frozenset[str]]]:
         """Return the policies of any of these classes in order, each with the switches that are off for it."""
@@ -121,7 +129,9 @@ class Hooks:
         plugins: list[Any] = self._plugins
         return {
             moment: tuple(
-                tuple(plugins[number].verdict for number in tier if is_asked(plugins[number], moment, off[number]))
+                tuple(
+                    self._method(number, "verdict") for number in tier if is_asked(plugins[number], moment, off[number])
+                )
                 for tier in tiers
             )
             for moment in Moment
@@ -129,7 +139,7 @@ class Hooks:
 
     @cached_property
     def _verdicts(self) -> Mapping[Moment, Callable[[JobView, Moment], Vote]]:
-        return {moment: guarded("verdict", vote(tiers), flat(tiers)) for moment, tiers in self._gates.items()}
+        return {moment: vote(tiers) for moment, tiers in self._gates.items()}
 
     @cached_property
     def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
@@ -137,13 +147,10 @@ class Hooks:
         return {purpose: self._victims(purpose) for purpose in Purpose}
 
     def _victims(self, purpose: Purpose) -> Callable[[TaskView, Sequence[TaskView]], list[TaskView]]:
-        votes = self._answering("allows", purpose.value)
-        combined = victims(votes, self._protect(purpose), purpose)
-        return guarded("allows", combined, flat(votes), purpose)
+        return victims(self._answering("allows", purpose.value), self._protect(purpose), purpose)
 
     def _protect(self, purpose: Purpose) -> Callable[[TaskView | None, Sequence[TaskView]], list[TaskView]]:
-        protections = flat(self._answering("unprotected", purpose.value))
-        return guarded("unprotected", unprotected(protections, purpose), protections, purpose)
+        return unprotected(flat(self._answering("unprotected", purpose.value)), purpose)
 
     def evictable(self, victims: Sequence[TaskView]) -> list[TaskView]:
         """Return those of these victims that may be evicted for no task."""
