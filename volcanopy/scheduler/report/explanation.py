@@ -45,7 +45,6 @@ class Explainer:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._messages: dict[int, Message] = {}
         self._limits: dict[QuotaMessage, Message] = {}
         self._quotas: dict[int, tuple[QuotaMessage, Gate, Message]] = {}
         """What follows from each quota, by the number of the object: many jobs share it."""
@@ -107,11 +106,8 @@ class Explainer:
             if unfit is None:
                 return self._make(job, gate, self._with_attempts(job, message), fitted)
         if unfit is not None:
-            known = self._messages.get(id(unfit))
-            if known is None:
-                known = Message(unfit.sentence, {}, unfit.amounts, unfit.unblocked_by, unfit.blocked_by)
-                self._messages[id(unfit)] = known
-            return self._make(job, Gate.NODES, self._with_attempts(job, known), fitted, unfit.counts)
+            message = Message(unfit.sentence, {}, unfit.amounts, unfit.unblocked_by, unfit.blocked_by)
+            return self._make(job, Gate.NODES, self._with_attempts(job, message), fitted, unfit.counts)
         if job.row in self._gated and not job.is_ready:
             return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if job.row in self._pods and job.row in session.rejections.notes:
