@@ -10,10 +10,9 @@ from volcanopy.api import core
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.ledger.views import QueueView
+from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.queue_shares import Shares
-from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
@@ -46,15 +45,15 @@ def test_a_vote_is_asked_once_for_equal_minima_of_a_queue_until_a_job_is_admitte
     cluster = Cluster(ledger)
     asked: list[tuple[str, int | None, bool]] = []
 
-    def vote(queue: QueueView, minimum: Ints | None, behind: bool) -> Vote:
-        asked.append((queue.name, None if minimum is None else int(minimum[0]), behind))
+    def vote(job: JobView, behind: bool) -> Vote:
+        asked.append((job.queue.name, None if (least := job.min_resources) is None else least["cpu"], behind))
         return reject("capability", f"{len(asked)}")
 
     nothing_reserved = np.zeros(len(ledger.snapshot.jobs), dtype=bool)
     queries = SimpleNamespace(behind_reservations=lambda: nothing_reserved)
     monkeypatch.setattr(cluster, "queries", queries, raising=False)
+    monkeypatch.setattr(ShareRules, "_vote", staticmethod(vote))
     rules = ShareRules(NoShares(), cluster)
-    monkeypatch.setattr(rules, "_new_vote", vote)
     jobs = {job.key.rpartition("/")[2]: job for job in cluster.jobs()}
     minima = {name: None if (least := job.min_resources) is None else least["cpu"] for name, job in jobs.items()}
     answers = {name: rules.verdict(job, Moment.ENQUEUE) for name, job in jobs.items()}
