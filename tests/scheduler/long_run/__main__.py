@@ -17,6 +17,7 @@ HEADINGS = (
     "error",
     "utilisation %",
     "points above first fit",
+    "above one that keeps to shares",
     "idle while a job fits, % of cycles",
     "started",
     "evicted per 1,000 starts",
@@ -32,8 +33,11 @@ HEADINGS = (
 )
 
 
-def row(name: str, measures: Measures, seconds: float) -> str:
-    """Return the measures of a case as a line of the table. Waits are in cycles."""
+def row(name: str, measures: Measures, fair: float | None, seconds: float) -> str:
+    """Return the measures of a case as a line of the table. Waits are in cycles.
+
+    ``fair`` is the utilisation of a first fit that keeps to shares.
+    """
     waits = (f"{job} {'for ever' if wait is None else wait}" for job, wait in measures.waits.items())
     return line(
         (
@@ -43,6 +47,7 @@ def row(name: str, measures: Measures, seconds: float) -> str:
             f"{measures.error:.1f}",
             f"{measures.utilisation:.1f}",
             f"{measures.beside_first_fit:+.1f}",
+            "" if fair is None else f"{measures.utilisation - fair:+.1f}",
             f"{measures.idle:.0f}",
             str(measures.starts),
             f"{measures.evictions_per_thousand:.0f}",
@@ -81,7 +86,9 @@ def main() -> None:
             continue
         begun = time.process_time()
         measures = measure(case, options.cycles, options.seed)
-        print(row(name, measures, time.process_time() - begun), flush=True)
+        seconds = time.process_time() - begun
+        fair = case.first_fit(options.cycles, options.seed, keeps_shares=True) if case.expected else None
+        print(row(name, measures, None if fair is None else fair.utilisation, seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from tests.scheduler.long_run import first_fit
 from tests.scheduler.long_run.simulation import COOLDOWN, LongRun
 from tests.scheduler.long_run.workload import Single, Stream
+from volcanopy.api import core, quantity
 from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy.testing.notation import world
 
 EIGHT_NODES = "\n".join(f"node n{number} cpu=8" for number in range(8))
 
@@ -36,6 +38,13 @@ class Case:
     def longest(self) -> int:
         """The longest time that a job runs."""
         return max([*(stream.minutes[1] for stream in self.streams), *(single.minutes for single in self.singles)])
+
+    def first_fit(self, cycles: int | None, seed: int, keeps_shares: bool = False) -> first_fit.Result:
+        """Return what a naive first fit comes to, or one that keeps to shares (:mod:`.first_fit`)."""
+        nodes = [item.status.allocatable["cpu"] for item in world(self.nodes) if isinstance(item, core.Node)]
+        milli = [quantity.amount("cpu", cpus) for cpus in nodes]
+        jobs = first_fit.FirstFit(milli, self.streams, self.singles, seed, self.expected, keeps_shares)
+        return jobs.run(cycles or self.cycles, self.settle)
 
 
 @dataclass(frozen=True)
@@ -112,8 +121,7 @@ def measure(case: Case, cycles: int | None = None, seed: int = 3, checked: bool 
         shares={name: 100 * sums[name] / max(sharing, 1) for name in case.expected},
         expected={name: 100 * share / weights for name, share in case.expected.items()},
         utilisation=100 * total / (run.capacity * max(measured, 1)),
-        beside_first_fit=100 * total / (run.capacity * max(measured, 1))
-        - first_fit.utilisation(list(run.nodes.values()), case.streams, case.singles, cycles, case.settle, seed),
+        beside_first_fit=100 * total / (run.capacity * max(measured, 1)) - case.first_fit(cycles, seed).utilisation,
         idle=100 * idle / max(measured, 1),
         starts=len(run.waits),
         evictions=len(run.evictions),
