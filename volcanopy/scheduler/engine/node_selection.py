@@ -135,7 +135,7 @@ class Placement:
         if any(entry.coupling):
             return _NOWHERE
         self._cache.refresh(entry)
-        if not self._hooks.follows_from_columns(task):
+        if not self._hooks.follows_from_columns(entry.kind):
             return _NOWHERE
         candidates = np.flatnonzero(entry.ranked != INFEASIBLE)
         if not len(candidates):
@@ -144,7 +144,7 @@ class Placement:
         room = self._ledger.free(entry.dims, best_first) // entry.request[entry.dims]
         capacity = np.minimum(room.min(axis=0), count)
         nodes = _Run(self._ledger, self._hooks, entry, best_first, capacity).take(count)
-        return nodes if self._hooks.follows_from_columns(task) else _NOWHERE
+        return nodes if self._hooks.follows_from_columns(entry.kind) else _NOWHERE
 
     def why_not(self, task: TaskView) -> Why:
         """Return why no node is available for the task, in the wording of kube-scheduler, and the node that lacks least."""
