@@ -37,9 +37,19 @@ def waits_for(reason: str, key: str = "containerStatuses") -> Callable[[Json], b
     return waits
 
 
-def is_in(phase: str) -> Callable[[Json], bool]:
-    """Return whether a pod is in a phase."""
-    return lambda pod: bool(pod["status"]["phase"] == phase)
+def runs(pod: Json) -> bool:
+    """Return whether a pod is running."""
+    return bool(pod["status"]["phase"] == "Running")
+
+
+def has_ended(phase: str) -> Callable[[Json], bool]:
+    """Return whether a pod is in a final phase and its sandbox has ended, which the kubelet may write a moment later."""
+
+    def ended(pod: Json) -> bool:
+        conditions = {item["type"]: item["status"] for item in pod["status"].get("conditions") or ()}
+        return pod["status"]["phase"] == phase and conditions.get("PodReadyToStartContainers") == "False"
+
+    return ended
 
 
 def has_restarted(pod: Json) -> bool:
@@ -78,6 +88,8 @@ def _killed_by_memory() -> Json:
 
 
 SECRET = [{"name": "secret", "secret": {"secretName": "absent"}}]
+SECRET_MOUNT = [{"name": "secret", "mountPath": "/secret"}]
+"""A kubelet waits only for volumes that a container mounts."""
 VARIABLE = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "absent", "key": "k"}}}]
 FAILING_PROBE = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
 SIDECAR = {**shell(SERVE), "name": "sidecar", "restartPolicy": "Always"}
@@ -85,7 +97,10 @@ GUARANTEED = {"requests": {"cpu": "20m", "memory": "16Mi"}, "limits": {"cpu": "2
 
 STATES: dict[str, tuple[Json, Callable[[Json], bool]]] = {
     "unschedulable": ({"nodeSelector": {"absent": "yes"}, "containers": [shell("true")]}, is_unscheduled),
-    "container-creating": ({"volumes": SECRET, "containers": [shell("true")]}, waits_for("ContainerCreating")),
+    "container-creating": (
+        {"volumes": SECRET, "containers": [shell("true", volumeMounts=SECRET_MOUNT)]},
+        waits_for("ContainerCreating"),
+    ),
     "pod-initializing": (
         {"initContainers": [_named("first", shell(SERVE))], "containers": [shell("true")]},
         runs_init,
@@ -106,9 +121,9 @@ STATES: dict[str, tuple[Json, Callable[[Json], bool]]] = {
     ),
     "invalid-image-name": ({"containers": [container("true", image="Not A Name")]}, waits_for("InvalidImageName")),
     "create-container-config-error": ({"containers": [shell("true", env=VARIABLE)]}, waits_for("CreateContainerConfigError")),
-    "running": ({"containers": [shell(SERVE)]}, is_in("Running")),
-    "running-guaranteed": ({"containers": [{**container("sleep", "1000"), "resources": GUARANTEED}]}, is_in("Running")),
-    "running-with-sidecar": ({"initContainers": [SIDECAR], "containers": [shell(SERVE)]}, is_in("Running")),
+    "running": ({"containers": [shell(SERVE)]}, runs),
+    "running-guaranteed": ({"containers": [{**container("sleep", "1000"), "resources": GUARANTEED}]}, runs),
+    "running-with-sidecar": ({"initContainers": [SIDECAR], "containers": [shell(SERVE)]}, runs),
     "running-not-ready": ({"containers": [shell(SERVE, readinessProbe=FAILING_PROBE)]}, runs_unready),
     "restarted": (
         {"containers": [shell(f"if test -e /d/x; then {SERVE}; fi; touch /d/x; exit 5", volumeMounts=[{"name": "d", "mountPath": "/d"}])],
@@ -116,15 +131,15 @@ STATES: dict[str, tuple[Json, Callable[[Json], bool]]] = {
         has_restarted,
     ),
     "crash-loop-back-off": ({"containers": [shell("exit 6")], "restartPolicy": "Always"}, waits_for("CrashLoopBackOff")),
-    "succeeded": ({"containers": [shell("true")]}, is_in("Succeeded")),
-    "succeeded-with-sidecar": ({"initContainers": [SIDECAR], "containers": [shell("true")]}, is_in("Succeeded")),
-    "failed": ({"containers": [shell("echo wrong > /dev/termination-log; exit 3")]}, is_in("Failed")),
-    "failed-by-memory": ({"containers": [_killed_by_memory()]}, is_in("Failed")),
-    "failed-start": ({"containers": [container("/absent")]}, is_in("Failed")),
-    "failed-by-deadline": ({"containers": [shell(SERVE)], "activeDeadlineSeconds": 2}, is_in("Failed")),
+    "succeeded": ({"containers": [shell("true")]}, has_ended("Succeeded")),
+    "succeeded-with-sidecar": ({"initContainers": [SIDECAR], "containers": [shell("true")]}, has_ended("Succeeded")),
+    "failed": ({"containers": [shell("echo wrong > /dev/termination-log; exit 3")]}, has_ended("Failed")),
+    "failed-by-memory": ({"containers": [_killed_by_memory()]}, has_ended("Failed")),
+    "failed-start": ({"containers": [container("/absent")]}, has_ended("Failed")),
+    "failed-by-deadline": ({"containers": [shell(SERVE)], "activeDeadlineSeconds": 2}, has_ended("Failed")),
     "failed-init": (
         {"initContainers": [_named("first", shell("exit 8"))], "containers": [shell("true")]},
-        is_in("Failed"),
+        has_ended("Failed"),
     ),
 }  # fmt: skip
 """For each state: the specification of a pod, and whether the pod is in it."""
@@ -166,7 +181,7 @@ class Recorder:
                 self.write(f"pod-{name}", pod)
             if not waiting:
                 return
-        sys.exit(f"not in their states after {SECONDS:.0f} s: {', '.join(waiting)}")
+        sys.exit(f"not in their states after {SECONDS:.0f} s: {', '.join(waiting)}\n{self.client.description()}")
 
     def changes(self) -> Iterator[Json]:
         """Yield each pod of the namespace, and again whenever it changes: some states last for a moment only."""
