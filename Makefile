@@ -35,6 +35,10 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	@$(BIN)/python hack/pip_install.py requirements-dev.lock
 	@touch $@
 
+$(VENV)/.browser: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
+	@touch $@
+
 demo: $(VENV)/.run  ## Run a gang, an array, a flow and a job that waits as programs of this machine.
 	@PATH="$$PATH:$$PWD/$(BIN)" $(BIN)/volcanopy local run examples/demo --tail 1 --allow-waiting
 	@echo "Next: '. $(BIN)/activate', 'volcanopy local up' for a cluster of your own, and docs/tutorial.md"
@@ -61,10 +65,9 @@ controlplane: $(VENV)/.dev  ## Build kube-apiserver and etcd for the tests, once
 helm: $(VENV)/.dev  ## Build helm for the tests of the chart, once, if Go is installed.
 	$(BIN)/python -m hack.helm
 
-packages: $(VENV)/.dev  ## Install what the tests of process nodes and of the web page use, on Debian or Ubuntu; without it they are skipped.
+packages: $(VENV)/.browser  ## Install what the tests of process nodes and of the web page use, on Debian or Ubuntu; without it they are skipped.
 	$(SUDO) apt-get update --quiet
 	$(SUDO) apt-get install --quiet --yes --no-install-recommends bubblewrap openmpi-bin openssh-server chromium fish zsh
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 
 # Not in each worker of pytest: all tests are collected once, for the compiled modules that this leaves behind.
 $(VENV)/.compiled: $(VENV)/.dev
@@ -124,7 +127,7 @@ realnode-packages:  ## Install what make realnode uses, on Debian or Ubuntu.
 	$(SUDO) apt-get install --quiet --yes --no-install-recommends libseccomp-dev pkg-config gcc iptables iproute2 \
 	  containernetworking-plugins debootstrap
 
-realnode: $(VENV)/.dev helm  ## The chart and jobs on a cluster with real kubelets, containerd and runc. Needs root, Go and kubectl.
+realnode: $(VENV)/.browser helm  ## The chart and jobs on a cluster with real kubelets, containerd and runc. Needs root, Go and kubectl.
 	@trap '$(REALNODE) $(BIN)/python -m hack.realnode down' EXIT; \
 	$(REALNODE) $(BIN)/python -m hack.realnode up --toleration 10 && $(REALNODE) $(BIN)/python -m hack.realnode install && \
 	$(REALNODE) $(BIN)/python -m pytest -v -rs --durations=0 --durations-min=2 -n 0 -p no:cacheprovider tests/realnode
