@@ -7,6 +7,7 @@ DIST   ?= dist
 CHARTS ?= oci://localhost:5000/charts
 SUDO   ?= $(if $(filter 0,$(shell id -u)),,sudo)
 REALNODE := $(SUDO) env PATH="$$PATH" HOME="$$HOME" OPERATORS="$(OPERATORS)" REALNODE=1
+REALNODE_TESTS = $(REALNODE) $(BIN)/python -m pytest -v -rs --durations=0 --durations-min=2 -p no:cacheprovider tests/realnode
 SPARK_JARS ?= $(HOME)/.cache/volcanopy/spark
 SEED   ?= $(shell date +%j)
 SECONDS_OF_CHAOS ?= 900
@@ -130,7 +131,7 @@ realnode-packages:  ## Install what make realnode uses, on Debian or Ubuntu.
 realnode: $(VENV)/.browser helm  ## The chart and jobs on a cluster with real kubelets, containerd and runc. Needs root, Go and kubectl.
 	@trap '$(REALNODE) $(BIN)/python -m hack.realnode down' EXIT; \
 	$(REALNODE) $(BIN)/python -m hack.realnode up --toleration 10 && $(REALNODE) $(BIN)/python -m hack.realnode install && \
-	$(REALNODE) $(BIN)/python -m pytest -v -rs --durations=0 --durations-min=2 -n 0 -p no:cacheprovider tests/realnode
+	{ $(REALNODE_TESTS) -m "not alone" -n 3 --dist loadfile; beside=$$?; $(REALNODE_TESTS) -m alone -n 0 && test $$beside = 0; }
 
 nightly: $(VENV)/.dev  ## The cases that make test leaves to the night: more seeds, all recorded plans, all rows of the table of long runs; property tests with new examples.
 	$(BIN)/pytest -n 2 -m nightly

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,7 @@ class Cluster:
         return sum(is_ready(item) for item in nodes)
 
     def _remove_leftovers(self) -> None:
-        for group in _groups_of(own_cgroups()):
+        for group in self._cgroups():
             end = time.monotonic() + LONGEST_END
             while group.exists():
                 for folder, _, _ in os.walk(group, topdown=False):
@@ -206,15 +206,17 @@ class Cluster:
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
+    def _cgroups(self) -> list[Path]:
+        """Return the cgroups of the cluster that was started last: whoever ends it may be in other cgroups."""
+        with contextlib.suppress(OSError):
+            return [Path(group) for group in layout.read(self.folder).cgroups.values()]
+        return []
+
 
 def is_ready(item: dict[str, Any]) -> bool:
     """Return whether a node is ready."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-
-
-def _groups_of(groups: dict[str, Path]) -> Iterator[Path]:
-    return (path / "realnode" for path in groups.values())
 
 
 def _prepared_cgroups(groups: dict[str, Path]) -> dict[str, str]:

@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from hack.realnode import product
 from hack.realnode.cluster import Cluster
 from hack.realnode.images import JOBS_IMAGE
 from hack.realnode.shell import CommandError
 
 Json = dict[str, Any]
 JOBS = "batchjobs.batch.volcanopy.io"
+SCHEDULERS = "app.kubernetes.io/component=scheduler"
+"""The labels of the schedulers."""
 ENDED = ("Completed", "Failed", "Terminated", "Aborted")
 SECONDS = 90.0
 STEP = 0.3
@@ -109,6 +112,16 @@ class ClusterClient:
             except CommandError as error:
                 texts.append(str(error))
         return "\n".join(texts)
+
+
+def scheduler_metrics(cluster: Cluster, metric: str) -> set[float]:
+    """Return the values of a metric, with its labels, of all schedulers."""
+    values: set[float] = set()
+    for pod in cluster.get(f"--namespace={product.NAMESPACE}", "pods", f"--selector={SCHEDULERS}")["items"]:
+        path = f"/api/v1/namespaces/{product.NAMESPACE}/pods/{pod['metadata']['name']}:8081/proxy/metrics"
+        lines = cluster.kubectl("get", f"--raw={path}").splitlines()
+        values |= {float(line.removeprefix(metric)) for line in lines if line.startswith(f"{metric} ")}
+    return values
 
 
 def container(*command: str, image: str = "busybox", cpu: str = "20m", **fields: Any) -> Json:

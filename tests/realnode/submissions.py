@@ -4,13 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPSConnection
 from itertools import count
 from threading import Event
 from urllib.parse import urlsplit
 
-from tests.realnode.cluster_client import ENDED, JOBS, ClusterClient, job, shell, task
+from tests.realnode.cluster_client import ENDED, JOBS, ClusterClient, Json, job, shell, task
 from volcanopy.kube.client.kubeconfig import load_connection
 
 PAUSE = 0.5
@@ -19,18 +19,28 @@ CALLERS, CALLER_PAUSE = 4, 0.1
 """Connections with requests that call the webhooks, and seconds between two requests of one."""
 
 
+def api_server(client: ClusterClient) -> HTTPSConnection:
+    """Return a connection of the administrator to the API server."""
+    cluster = load_connection(client.cluster.kubeconfig, None)
+    url = urlsplit(cluster.url)
+    return HTTPSConnection(url.hostname or "", url.port, context=cluster.ssl)
+
+
+def post(server: HTTPSConnection, path: str, body: Json) -> tuple[int, str]:
+    """Send a request, which is not repeated, and return status and text of the answer."""
+    server.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    answer = server.getresponse()
+    return answer.status, answer.read().decode()
+
+
 def rejections(client: ClusterClient, ended: Event) -> list[str]:
     """Create a job that is not stored, again and again on one connection; return the answers other than success."""
-    cluster = load_connection(client.cluster.kubeconfig, None)
-    url, body = urlsplit(cluster.url), json.dumps(job("unstored", task("t", 1, shell("true"))))
-    server = HTTPSConnection(url.hostname or "", url.port, context=cluster.ssl)
+    body = job("unstored", task("t", 1, shell("true")))
     path = f"/apis/batch.volcanopy.io/v1alpha1/namespaces/{client.namespace}/batchjobs?dryRun=All"
     answers = []
-    while not ended.wait(CALLER_PAUSE):
-        server.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = server.getresponse()
-        answers.append((answer.status, answer.read().decode()))
-    server.close()
+    with closing(api_server(client)) as server:
+        while not ended.wait(CALLER_PAUSE):
+            answers.append(post(server, path, body))
     print(f"{len(answers)} requests")
     return [text for status, text in answers if status != 201]
 

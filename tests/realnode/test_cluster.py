@@ -81,6 +81,7 @@ def test_a_pod_goes_where_its_local_volume_is(client: ClusterClient) -> None:
         client.kubectl("delete", "persistentvolume/realnode-local", "storageclass/realnode-local", "--wait=false")
 
 
+@pytest.mark.alone
 @pytest.mark.slow("the lease of the leader expires")
 @pytest.mark.parametrize("part", ["scheduler", "controller"])
 def test_another_replica_takes_over(client: ClusterClient, part: str) -> None:

@@ -1,13 +1,17 @@
 """What administrators do to nodes while jobs run and are submitted: a drain with disruption budgets, a node that is deleted."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
 import pytest
 
+from hack.realnode import product
 from hack.realnode.cluster import is_ready
-from hack.realnode.shell import CommandError
 from tests.realnode.cluster_client import ClusterClient, Json, job, shell, task
-from tests.realnode.submissions import ended_jobs, submissions
+from tests.realnode.submissions import api_server, ended_jobs, post, submissions
 from tests.realnode.test_nodes import runs_without, started
 
+pytestmark = pytest.mark.alone
 BUDGET: Json = {
     "apiVersion": "policy/v1",
     "kind": "PodDisruptionBudget",
@@ -19,20 +23,41 @@ BUDGET: Json = {
 
 @pytest.mark.slow("the pods of the product on the node are replaced, one of each part after the other")
 def test_a_whole_node_is_drained_within_all_disruption_budgets(client: ClusterClient) -> None:
+    """The drain waits for the budget of the job while everything else leaves the node, and goes on without the budget."""
     node = next(iter(started(client).values()))[0]
     client.submit(BUDGET)
-    everything = ("drain", node, "--ignore-daemonsets", "--delete-emptydir-data")
+    before = client.running("long")
+    (pod, *_) = (name for name, (place, _) in before.items() if place == node)
     with submissions(client):
         try:
-            with pytest.raises(CommandError, match="violate the pod's disruption budget"):
-                client.kubectl(*everything, "--pod-selector=volcanopy.io/job-name=long", "--timeout=6s")
-            assert not runs_without(client, node)
-            client.kubectl("delete", "poddisruptionbudget", "long")
-            client.kubectl(*everything, "--timeout=120s")
+            client.kubectl("cordon", node)
+            status, text = evict(client, pod)
+            assert (status, "violate the pod's disruption budget" in text) == (429, True)
+            with ThreadPoolExecutor() as pool:
+                drain = ("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")
+                drained = pool.submit(client.kubectl, *drain)
+                client.until(lambda: parts_on(client, node) == {"agent"})
+                assert client.running("long") == before
+                client.kubectl("delete", "poddisruptionbudget", "long")
+                drained.result()
             client.until(lambda: runs_without(client, node))
         finally:
             client.kubectl("uncordon", node)
     assert set(ended_jobs(client).values()) == {"Completed"}
+
+
+def evict(client: ClusterClient, pod: str) -> tuple[int, str]:
+    """Evict a pod once, where kubectl would repeat a rejected request for two minutes; return status and text of the answer."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    with closing(api_server(client)) as server:
+        return post(server, f"/api/v1/namespaces/{client.namespace}/pods/{pod}/eviction", eviction)
+
+
+def parts_on(client: ClusterClient, node: str) -> set[str]:
+    """Return the parts of the product that have a pod on a node."""
+    place = (f"--namespace={product.NAMESPACE}", f"--field-selector=spec.nodeName={node}")
+    pods = client.cluster.get("pods", *place)["items"]
+    return {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods}
 
 
 @pytest.mark.slow("the kubelet of the deleted node starts again")

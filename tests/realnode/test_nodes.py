@@ -7,6 +7,7 @@ import pytest
 from hack.realnode.cluster import is_ready
 from tests.realnode.cluster_client import RESTART, SERVE, ClusterClient, Json, job, shell, task
 
+pytestmark = pytest.mark.alone
 SPREAD = {
     "affinity": {
         "podAntiAffinity": {

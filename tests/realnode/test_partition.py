@@ -9,6 +9,7 @@ from hack.realnode import product
 from hack.realnode.cluster import is_ready
 from tests.realnode.cluster_client import ClusterClient, Json, job, shell, task
 
+pytestmark = pytest.mark.alone
 PLACE = f"--namespace={product.NAMESPACE}"
 
 

@@ -6,13 +6,23 @@ from hack.realnode import product
 from hack.realnode.cluster import Cluster
 from hack.realnode.images import PRODUCT_IMAGE
 from hack.realnode.shell import run
-from tests.realnode.cluster_client import JOBS, SERVE, ClusterClient, Json, job, shell, task
+from tests.realnode.cluster_client import (
+    JOBS,
+    SCHEDULERS,
+    SERVE,
+    ClusterClient,
+    Json,
+    job,
+    scheduler_metrics,
+    shell,
+    task,
+)
 from tests.realnode.submissions import ended_jobs, submissions
 
+pytestmark = pytest.mark.alone
 PLACE = f"--namespace={product.NAMESPACE}"
 SECRET = "volcanopy-admission-certificates"
-SCHEDULERS = "app.kubernetes.io/component=scheduler"
-INVALID = 'volcanopy_configuration_invalid{configuration="scheduler"} '
+INVALID = 'volcanopy_configuration_invalid{configuration="scheduler"}'
 
 
 def image_digest(cluster: Cluster) -> str:
@@ -82,12 +92,7 @@ def invalid_configurations(cluster: Cluster) -> set[float]:
     """Return whether the schedulers report an invalid configuration; their kubelets read the ConfigMap again."""
     cluster.kubectl(PLACE, "annotate", "pods", f"--selector={SCHEDULERS}", "--overwrite", "read=again")
     cluster.kubectl(PLACE, "annotate", "pods", f"--selector={SCHEDULERS}", "read-")
-    values: set[float] = set()
-    for pod in cluster.get(PLACE, "pods", f"--selector={SCHEDULERS}")["items"]:
-        path = f"/api/v1/namespaces/{product.NAMESPACE}/pods/{pod['metadata']['name']}:8081/proxy/metrics"
-        text = cluster.kubectl("get", f"--raw={path}")
-        values |= {float(line.removeprefix(INVALID)) for line in text.splitlines() if line.startswith(INVALID)}
-    return values
+    return scheduler_metrics(cluster, INVALID)
 
 
 @pytest.mark.slow("the schedulers read their configuration twice")
