@@ -13,6 +13,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import DEVICE_CLAIMS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from volcanopy.local.cluster import connection_to
 from volcanopy.local.simulated.claim_controller import ClaimController
+from volcanopy.local.simulated.timers import TimedWorkers
 
 
 @pytest.fixture
@@ -134,3 +135,24 @@ async def test_a_claim_is_deallocated_when_its_last_pod_is_deleted(client: Clien
         client, DEVICE_CLAIMS, lambda claims: not (claims["default/card"].get("status") or {}).get("allocation")
     )
     assert not resource_template["default/card"]["status"].get("reservedFor")
+
+
+async def test_pods_without_claims_cost_the_controller_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are many of them, and few others."""
+    waiting: list[str] = []
+    put = TimedWorkers.put
+
+    def counted(workers: TimedWorkers, key: str, *when: float) -> None:
+        waiting.append(key)
+        put(workers, key, *when)
+
+    monkeypatch.setattr(TimedWorkers, "put", counted)
+    containers = [{"name": "main", "image": "busybox"}]
+    for number in range(10):
+        await client.create(PODS, "default", body(PODS, f"plain-{number}", spec={"containers": containers}))
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    spec = {"containers": containers, "volumes": volumes}
+    await client.create(PODS, "default", body(PODS, "claiming", spec=spec))
+    await until(client, VOLUME_CLAIMS, lambda claims: "default/claiming-v" in claims)
+    assert {key for key in waiting if key.startswith("Pod ")} == {"Pod default/claiming"}

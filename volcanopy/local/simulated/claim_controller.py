@@ -7,7 +7,6 @@ usable from every node. Like the kubelet, the controller uses only the API and h
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 from volcanopy.api.builtin import storage
@@ -77,6 +76,8 @@ class ClaimController:
         return on_changes
 
     def _concerned(self, kind: Kind[Json], body: Json) -> Iterable[tuple[Kind[Json], str]]:
+        if kind is PODS and not claim_rules.claims_anything(body):
+            return
         key = kind.identify(body).key
         if kind in {PODS, VOLUME_CLAIMS, VOLUMES, DEVICE_CLAIMS}:
             yield kind, key
@@ -93,7 +94,7 @@ class ClaimController:
                 if not claim.get("spec", {}).get("volumeName")
             )
         elif kind is DEVICE_CLAIM_TEMPLATES:
-            yield from ((PODS, name) for name in self._all(PODS))
+            yield from ((PODS, name) for name, pod in self._all(PODS).items() if claim_rules.claims_anything(pod))
 
     async def _process(self, key: str) -> float:
         what, _, name = key.partition(" ")
@@ -195,7 +196,7 @@ class ClaimController:
         if claim is None:
             return
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        alive = {pod["metadata"]["uid"] for pod in self._all(PODS).values() if not claim_rules.has_ended(pod)}
+        alive = {pod["metadata"]["uid"] for pod in self._all(PODS).values() if _is_consumer(pod)}
         status = claim.get("status") or {}
         users = status.get("reservedFor") or []
         rest = [user for user in users if user["uid"] in alive]
@@ -213,21 +214,16 @@ class ClaimController:
 
 
 def _claiming_part(pod: Json) -> Json:
-    """Return identity and phase of pods without claims, other pods whole."""
+    """Return pods with claims whole, of the others what identifies them."""
     if claim_rules.claims_anything(pod):
         return pod
-    fields = ("name", "namespace", "uid", "resourceVersion")
-    return {
-        "metadata": {key: pod["metadata"][key] for key in fields},
-        "spec": _NO_SPEC,
-        "status": _status((pod.get("status") or {}).get("phase", "")),
-    }
+    metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    return {"metadata": metadata, "spec": _NO_SPEC}
 
 
 _NO_SPEC: Json = {}
 
 
-@lru_cache(maxsize=16)
-def _status(phase: str) -> Json:
-    """Return the status with this phase only, one for all pods."""
-    return {"phase": phase}
+def _is_consumer(pod: Json) -> bool:
+    """Return whether a pod uses claims still."""
+    return claim_rules.claims_anything(pod) and not claim_rules.has_ended(pod)
