@@ -84,7 +84,7 @@ def _multiply(file: Path, target: Path, pods: int) -> None:
     records = _records(file)
     version = max(record[1] for record in records)
     lines = [b'["=",%d,2]' % version]
-    one = next(record[3] for record in records if record[2] == "pods")
+    pod = next(record[3] for record in records if record[2] == "pods")
     nodes = [record[3]["metadata"]["name"] for record in records if record[2] == "nodes"]
     for record in records:
         body = record[3]
@@ -94,17 +94,17 @@ def _multiply(file: Path, target: Path, pods: int) -> None:
             body["status"] = _multiplied(body["status"], pods)
         if record[2] != "pods":
             lines.append(msgspec.json.encode(record))
-    text, name = msgspec.json.encode(one).decode(), one["metadata"]["name"]
+    text, name = msgspec.json.encode(pod).decode(), pod["metadata"]["name"]
     index = name.rpartition("-")[2]
     for number in range(pods):
         version += 1
-        body = text.replace(one["metadata"]["uid"], str(uuid.UUID(int=number + 1)))
+        body = text.replace(pod["metadata"]["uid"], str(uuid.UUID(int=number + 1)))
         body = body.replace(f'"{name}"', f'"large-worker-{number}"').replace(
             f'-index":"{index}"', f'-index":"{number}"'
         )
-        body = body.replace(f'"{one["spec"]["nodeName"]}"', f'"{nodes[number % len(nodes)]}"')
+        body = body.replace(f'"{pod["spec"]["nodeName"]}"', f'"{nodes[number % len(nodes)]}"')
         body = body.replace(
-            f'"resourceVersion":"{one["metadata"]["resourceVersion"]}"', f'"resourceVersion":"{version}"'
+            f'"resourceVersion":"{pod["metadata"]["resourceVersion"]}"', f'"resourceVersion":"{version}"'
         )
         lines.append(b'["+",%d,"pods",%b]' % (version, body.encode()))
     with target.open("wb") as written:
