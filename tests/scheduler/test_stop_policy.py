@@ -127,14 +127,16 @@ def test_pods_of_a_drained_queue_are_evicted_with_any_actions(actions: str) -> N
     assert {(effect.reason, effect.message) for effect in plan.of(Evict)} == {("drain", 'drain: queue "q" is drained')}
 
 
-def test_jobs_wait_for_drained_pods_to_terminate() -> None:
+def test_drained_resources_are_nominated_to_waiting_jobs() -> None:
     text = "node n1 cpu=2\nqueue q stop=HoldAndDrain\njob a min=2 queue=q: 2 x cpu=1 on=n1\njob b: 2 x cpu=1"
     assert (
         Lines(decided(made(text)))
         == """
         evict a-0: drain
         evict a-1: drain
-        podgroup b Inqueue Unschedulable: waiting for 2 pods to terminate
+        nominate b-0 -> n1
+        nominate b-1 -> n1
+        podgroup b Inqueue Unschedulable: waiting for 2 evicted pods to terminate
     """
     )
 

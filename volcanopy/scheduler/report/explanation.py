@@ -21,7 +21,7 @@ from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
-from volcanopy.scheduler.model.plan import Evict, Explain
+from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -67,16 +67,14 @@ class Explainer:
         return _by_job(session, rows[~gated]), _by_job(session, rows[gated])
 
     @cached_property
-    def preemptors(self) -> frozenset[str]:
-        """The jobs for which pods are evicted or moved, by this session or an earlier one."""
-        session, table = self._session, self._session.snapshot.tasks
-        rows = session.ledger.unsettled_tasks
-        jobs = [
-            *table.job[rows[table.nominated[rows] != NONE]].tolist(),
-            *(pod.job for pod in session.snapshot.moves.pods),
-        ]
-        earlier = session.snapshot.jobs.keys[np.unique(np.array(jobs, dtype=np.intp))].tolist()
-        return frozenset((*earlier, *(effect.preemptor for effect in session.effects if isinstance(effect, Evict))))
+    def waits_for_evictions(self) -> frozenset[int]:
+        """The jobs whose pods wait on nodes for pods that are evicted or moved, by this session or an earlier one."""
+        session, table, ledger = self._session, self._session.snapshot.tasks, self._session.ledger
+        rows = ledger.unsettled_tasks
+        waits = np.isin(ledger.status[rows], (Status.PIPELINED.value, Status.ALLOCATED.value))
+        evicted = np.array(list(ledger.evictions), dtype=np.intp)
+        waits &= (table.nominated[rows] != NONE) | np.isin(ledger.node[rows], ledger.node[evicted])
+        return frozenset((*table.job[rows[waits]].tolist(), *(pod.job for pod in session.snapshot.moves.pods)))
 
     @cached_property
     def _pods(self) -> dict[int, list[str]]:
@@ -217,7 +215,7 @@ class Explainer:
         nodes = np.unique(ledger.node[job.tasks(Status.PIPELINED)])
         count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
         names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
-        kind = "evicted pod" if job.key in self.preemptors else "pod"
+        kind = "evicted pod" if job.row in self.waits_for_evictions else "pod"
         text = f"waiting for {counted(count, kind)} to terminate"
         unblocked_by = f"termination of {counted(count, 'pod')} on {_some(names, 'node')}"
         if not count:  # placed after the actions that bind
