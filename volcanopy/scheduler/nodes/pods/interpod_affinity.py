@@ -4,7 +4,7 @@ The terms of existing pods count as well: required anti-affinity filters, prefer
 the selectors that the task matches, so that a task which none of them selects costs nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,9 @@ from volcanopy.scheduler.model.snapshot import ShapeTable
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts, Tally
 from volcanopy.scheduler.nodes.traits.node_affinity import Domains, domains
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
+
+_Part = tuple[Tally, Domains, int]
+"""Pods, the domains by which they are counted, and their weight."""
 
 
 @dataclass
@@ -72,15 +75,7 @@ class InterPodAffinity:
         terms = task.terms.anti_affinity if task.terms else ()
         if not terms:
             return None
-        return _any_pod(
-            [
-                (
-                    self._pod_counts.of_selector(term.selector, terminating=True),
-                    domains(term.topology_key, self._traits),
-                )
-                for term in dict.fromkeys(terms)
-            ]
-        )
+        return _any_pod([self._part(term) for term in dict.fromkeys(terms)])
 
     def existing_anti_affinity_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
         """Return the filter of node rows whose pods have required anti-affinity to the task; None without such pods."""
@@ -94,23 +89,14 @@ class InterPodAffinity:
             return None
         return _any_pod(
             [
-                (self._weighted(dict.fromkeys(shapes, 1)), domains(topology, self._traits))
+                (self._weighted(dict.fromkeys(shapes, 1)), domains(topology, self._traits), 1)
                 for topology, shapes in sorted(shapes_by_topology.items())
             ]
         )
 
     def score(self, task: TaskView) -> Callable[[Rows], Ints] | None:
         """Return the score of node rows by the preferred terms of the task and of existing pods; None without any."""
-        parts: list[tuple[Tally, Domains, int]] = []
-        if task.terms is not None:
-            parts += [
-                (
-                    self._pod_counts.of_selector(term.selector, terminating=True),
-                    domains(term.topology_key, self._traits),
-                    term.weight,
-                )
-                for term in task.terms.preferred
-            ]
+        parts = [self._part(term, term.weight) for term in task.terms.preferred] if task.terms else []
         weights: dict[str, dict[int, int]] = {}
         preferred = self._terms.preferred
         for selector in task.matched & preferred.keys():
@@ -121,20 +107,16 @@ class InterPodAffinity:
         parts += [
             (self._weighted(by_shape), domains(key, self._traits), 1) for key, by_shape in sorted(weights.items())
         ]
-        if not parts:
-            return None
-
-        def scores(rows: Rows) -> Ints:
-            total = np.zeros(len(rows), dtype=np.int64)
-            for tally, topology, weight in parts:
-                total += weight * tally.per_domain(topology)[topology.numbers[rows]]
-            return total
-
-        return scores
+        return _summed(parts) if parts else None
 
     @property
     def _terms(self) -> TermsBySelector:
         return cached_by_shapes(self._traits, "terms of shapes", self._shapes, lambda: _terms_by_selector(self._shapes))
+
+    def _part(self, term: Term, weight: int = 1) -> _Part:
+        """Return the pods that a term is about."""
+        tally = self._pod_counts.of_selector(term.selector, terminating=True)
+        return tally, domains(term.topology_key, self._traits), weight
 
     def _matching_all(self, terms: tuple[Term, ...]) -> Tally:
         numbers = tuple(sorted({term.selector for term in terms}))
@@ -149,19 +131,27 @@ class InterPodAffinity:
         return self._pod_counts.tally(("all selectors", numbers), values, terminating=True)
 
     def _weighted(self, weights: dict[int, int]) -> Tally:
-        def values() -> Mask | Ints:
+        def values() -> Ints:
             column = np.zeros(len(self._shapes.specs), dtype=np.int64)
             column[list(weights)] = list(weights.values())
-            return self._pod_counts.by_shape(column)
+            of_tasks: Ints = column[self._pod_counts.snapshot.tasks.shape]
+            return of_tasks
 
         return self._pod_counts.tally(("weighed shapes", frozenset(weights.items())), values, terminating=True)
 
 
-def _any_pod(parts: list[tuple[Tally, Domains]]) -> Callable[[Rows], Mask]:
-    def rejected(rows: Rows) -> Mask:
-        mask = np.zeros(len(rows), dtype=np.bool_)
-        for tally, topology in parts:
-            mask |= tally.per_domain(topology)[topology.numbers[rows]] > 0
-        return mask
+def _summed(parts: Sequence[_Part]) -> Callable[[Rows], Ints]:
+    """Return the function of the weighted numbers of pods in the domains of node rows."""
 
-    return rejected
+    def sums(rows: Rows) -> Ints:
+        total = np.zeros(len(rows), dtype=np.int64)
+        for tally, topology, weight in parts:
+            total += weight * tally.per_domain(topology)[topology.numbers[rows]]
+        return total
+
+    return sums
+
+
+def _any_pod(parts: Sequence[_Part]) -> Callable[[Rows], Mask]:
+    sums = _summed(parts)
+    return lambda rows: sums(rows) > 0

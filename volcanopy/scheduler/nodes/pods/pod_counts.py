@@ -136,8 +136,3 @@ class PodCounts:
             tasks = self.snapshot.tasks
             self._has_tasks[tasks.shape[_PLACEABLE[tasks.status]]] = True
         return bool(self._has_tasks[shape])
-
-    def by_shape(self, values: Mask | Ints) -> Mask | Ints:
-        """Return the (T,) column of the (S,) values of each task's shape."""
-        column: Mask | Ints = values[self.snapshot.tasks.shape]
-        return column
