@@ -42,6 +42,11 @@ class NumaReport:
         return self.source.spec.policies.get("CPUManagerPolicy") == "static"
 
     @cached_property
+    def aligns(self) -> bool:
+        """Whether the node hands out cpus of its own to containers and looks where they are."""
+        return self.is_static and self.policy != cpu_assignment.NONE and bool(self.layout.all)
+
+    @cached_property
     def reserved(self) -> Cpus:
         """The cpus that the kubelet reserves for the system."""
         try:
@@ -139,9 +144,9 @@ class SessionCpus:
         )
 
     def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None) -> AssignedCpus | None:
-        """Return the cpus for a task; None on a node without static cpu and topology policies."""
+        """Return the cpus for a task; None on a node that does not align them."""
         report = self._reports.get(node)
-        if report is None or not report.is_static or report.policy == cpu_assignment.NONE:
+        if report is None or not report.aligns:
             return None
         if previous is not None and not cpu_assignment.union(previous.cpus) & ~self.free(node, pipelined):
             return previous

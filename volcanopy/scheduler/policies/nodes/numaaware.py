@@ -82,13 +82,13 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
         self._assignments.sync()
         most = max((len(report.layout.numa) for report in self._reports.values()), default=0)
         for place, node in enumerate(nodes.rows.tolist()):
-            if not self._aligns(node):
+            if not ((report := self._reports.get(node)) and report.aligns):
                 continue
             cpus = self._free_cpus.evaluate(node, counts, pipelined=False) or self._free_cpus.evaluate(
                 node, counts, pipelined=True
             )
             if cpus is not None:
-                used = len(self._reports[node].layout.used(cpu_assignment.union(cpus)))
+                used = len(report.layout.used(cpu_assignment.union(cpus)))
                 scores[place] = self.args.weight * (100.0 - 100.0 * used / most)
         return scores
 
@@ -113,20 +113,13 @@ class NumaAware(Nodes, Plugin[NumaAwareArguments]):
                 return NOT_STATIC, True, False
             if report.policy != policy:
                 return OTHER_POLICY, True, False
-        if not self._aligns(node):
+        if report is None or not report.aligns:
             return None
         if self._free_cpus.evaluate(node, counts, pipelined=False) is not None:
             return None
         if self._free_cpus.evaluate(node, counts, pipelined=True) is not None:
             return BUSY, False, True
         return (BUSY, False, False) if self._free_cpus.fits_empty_node(node, counts) else (TOO_SMALL, True, False)
-
-    def _aligns(self, node: int) -> bool:
-        """Whether the node hands out cpus of its own to containers and looks where they are."""
-        report = self._reports.get(node)
-        return (
-            report is not None and report.is_static and report.policy != cpu_assignment.NONE and bool(report.layout.all)
-        )
 
     def _counts_of(self, task: TaskView) -> tuple[int, ...] | None:
         """How many cpus of its own each container is given; None for pods that the plugin ignores."""
