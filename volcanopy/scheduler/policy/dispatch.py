@@ -1,7 +1,7 @@
 """The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -144,21 +144,18 @@ class Hooks:
     @cached_property
     def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
         """By purpose, the candidates that may be evicted for a task."""
-        return {purpose: self._victims(purpose) for purpose in Purpose}
-
-    def _victims(self, purpose: Purpose) -> Callable[[TaskView, Sequence[TaskView]], list[TaskView]]:
-        return victims(self._answering("allows", purpose.value), self._protect(purpose), purpose)
+        return {
+            purpose: victims(self._answering("allows", purpose.value), self._protect(purpose), purpose)
+            for purpose in Purpose
+        }
 
     def _protect(self, purpose: Purpose) -> Callable[[TaskView | None, Sequence[TaskView]], list[TaskView]]:
         return unprotected(flat(self._answering("unprotected", purpose.value)), purpose)
 
-    def evictable(self, victims: Sequence[TaskView]) -> list[TaskView]:
-        """Return those of these victims that may be evicted for no task."""
-        return self._evictable(None, victims)
-
     @cached_property
-    def _evictable(self) -> Callable[[None, Sequence[TaskView]], list[TaskView]]:
-        return self._protect(Purpose.SHUFFLE)
+    def evictable(self) -> Callable[[Sequence[TaskView]], list[TaskView]]:
+        """Given victims, those that may be evicted for no task."""
+        return partial(self._protect(Purpose.SHUFFLE), None)
 
     def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
         """Return the keys of each of these job rows."""
