@@ -41,6 +41,8 @@ def judge(rule: str, schema: dict[str, Any], value: Any, **source: Any) -> str |
         "isQuantity('10m') && !isQuantity('ten')",
         "self.numbers.all(n, n > 0) && self.numbers.exists_one(n, n == 2)",
         "self.items.all(i, self.items.exists_one(j, j.name == i.name))",
+        "self.items.filter(i, has(i.data)).all(i, i.data == 'x') && self.items.size() == 2 && size(self) > 2",
+        "self.items.map(i, i.name).exists(n, n == 'b') && [self.items].all(list, list.exists(i, has(i.data)))",
         "!has(self.absent)",
         "self.ratio > 0.5",
         "self.after > duration('59s')",

@@ -12,6 +12,7 @@ OBJECT: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"x": "1", "object": "2"}, "annotations": {"long": "text"}},
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeName": "n1"},
 }
+SIZE: dict[str, Any] = {"": {}, "*": {"": {}}}
 VARIABLES = ("object", "oldObject", "request")
 
 
@@ -26,11 +27,32 @@ def values(uses: dict[str, Any] | None) -> dict[str, Any]:
         ("request.operation == 'CREATE'", {"request": {"operation": {}}}),
         ("has(object.metadata.labels) && 'x' in object.metadata.labels", {"object": {"metadata": {"labels": {}}}}),
         ("object.metadata.labels['object'] == '2'", {"object": {"metadata": {"labels": {}}}}),
-        ("object.spec.containers.all(c, c.image == 'busybox')", {"object": {"spec": {"containers": {}}}}),
+        (
+            "object.spec.containers.all(c, c.image == 'busybox')",
+            {"object": {"spec": {"containers": {"*": {"": {}, "image": {}}}}}},
+        ),
+        ("object.spec.containers.exists(c, c.size() == 2)", {"object": {"spec": {"containers": {"*": SIZE}}}}),
+        ("object.spec.containers.filter(c, c.name == 'main').size() == 1", {"object": {"spec": {"containers": {}}}}),
+        (
+            "object.metadata.labels.exists(k, object.spec.containers.all(c, k != c.name)) && size(object.metadata) == 3",
+            {
+                "object": {
+                    "metadata": {"labels": {"*": {}}, "*": {"": {}}},
+                    "spec": {"containers": {"*": {"": {}, "name": {}}}},
+                }
+            },
+        ),
+        (
+            "object.spec.containers.all(c, object.metadata.labels.exists(c, c == 'x') && c.name == 'main')",
+            {"object": {"spec": {"containers": {"*": {}}}, "metadata": {"labels": {"*": {}}}}},
+        ),
         ("object.metadata.name.startsWith('a')", {"object": {"metadata": {"name": {}}}}),
         ("object.spec == request.object.spec", {"object": {"spec": {}}, "request": {"object": {"spec": {}}}}),
-        ("object.spec.nodeName == 'n1' && size(object.spec) == 2", {"object": {"spec": {}}}),
-        ("size(object) == 3 && object.metadata.name == 'a'", {"object": {}}),
+        (
+            "object.spec.nodeName == 'n1' && size(object.spec) == 2",
+            {"object": {"spec": {"nodeName": {}, "*": {"": {}}}}},
+        ),
+        ("size(object) == 3 && object.metadata.name == 'a'", {"object": {"*": {"": {}}, "metadata": {"name": {}}}}),
         ("oldObject == null || oldObject.metadata.name == 'b'", {"oldObject": {}}),
         ("object['metadata'].name == 'a'", {"object": {}}),
         ("'object.spec' == 'object.spec'", {}),

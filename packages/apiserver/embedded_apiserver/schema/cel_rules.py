@@ -1,19 +1,20 @@
 """The CEL rules of a schema (`x-kubernetes-validations`), compiled once and asked about values.
 
-Handing a value to the CEL library costs more than evaluating the rule, so each rule gets only the fields that it can
-see: those whose names stand in its text, unless it compares whole objects. Values that lately passed a rule are not handed
-over again: most writes change nothing that a rule can see.
+Handing a value to the CEL library costs more than evaluating the rule, so each rule gets only the fields that it uses
+(:mod:`.expression_fields`). Values that lately passed a rule are not handed over again: most writes change nothing that a rule
+can see.
 """
 
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 from embedded_apiserver.schema.cel_functions import FUNCTIONS
 from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.expression_fields import ELEMENT, NOTHING, Uses, uses_of
 from embedded_apiserver.schema.field_errors import (
     DUPLICATE,
     FORBIDDEN,
@@ -37,15 +38,6 @@ _RESERVED: Final = frozenset({
     "else", "for", "function", "if", "import", "let", "loop", "package",
     "namespace", "return", "var", "void", "while",
 })  # fmt: skip
-_TOKEN: Final = re.compile(
-    r"""(?P<text>[rR]?(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))|(?P<name>[A-Za-z_]\w*)|(?P<number>\d[\w.]*)|(?P<sign>==|!=|\S)"""
-)
-_WHOLE_VALUE: Final = frozenset(
-    {"distinct", "indexOf", "lastIndexOf", "sets", "dyn", "equivalent", "intersects", "type"}
-)
-_SCALAR_RESULT: Final = frozenset({"size", "matches", "sum", "int", "string", "double", "bool", "uint"})
-
-
 # What the CEL library brings along; operators have names that are no identifiers.
 _NATIVE: Final = frozenset({
     "size", "contains", "startsWith", "endsWith", "matches", "int", "uint", "double", "string", "bytes", "timestamp",
@@ -82,6 +74,7 @@ class ValidationRule:
     message: cel.Program | None
     context: cel.Context
     convert: Convert
+    convert_old: Convert
     transition: bool
     optional_old: bool
     field_path: FieldPath
@@ -109,8 +102,8 @@ class ValidationRule:
 
     def _old(self, old: Json) -> Json:
         if not self.optional_old:
-            return self.convert(old)
-        return cel.OptionalValue.none() if old is None else cel.OptionalValue.of(self.convert(old))
+            return self.convert_old(old)
+        return cel.OptionalValue.none() if old is None else cel.OptionalValue.of(self.convert_old(old))
 
     def _broken(self, fault: Exception, steps: FieldPath) -> FieldError:
         text = str(self.source.get("message") or self.source["rule"]).strip()
@@ -148,16 +141,7 @@ class ValidationRule:
 
 def compile_rules(node: SchemaNode, *, root: bool = False) -> list[ValidationRule]:
     """The rules that stand at this place of a schema; raises RuleError naming the rule that is at fault."""
-
-    @cache
-    def flat_fields() -> Mapping[str, bool]:
-        names: dict[str, bool] = {}
-        _flat_names(node, names)
-        return names
-
-    return [
-        _compile_rule(node, source, root, flat_fields) for source in node.rules if str(source.get("rule", "")).strip()
-    ]
+    return [_compile_rule(node, source, root) for source in node.rules if str(source.get("rule", "")).strip()]
 
 
 def _program(text: str, what: str) -> cel.Program:
@@ -167,15 +151,13 @@ def _program(text: str, what: str) -> cel.Program:
         raise RuleError(f"{what} {text!r} does not compile: {fault}") from None
 
 
-def _compile_rule(
-    node: SchemaNode, source: Mapping[str, Any], root: bool, flat_fields: Callable[[], Mapping[str, bool]]
-) -> ValidationRule:
+def _compile_rule(node: SchemaNode, source: Mapping[str, Any], root: bool) -> ValidationRule:
     text = str(source["rule"])
     program = _program(text, "rule")
     message = (
         _program(str(source["messageExpression"]), "messageExpression") if source.get("messageExpression") else None
     )
-    both = text if message is None else f"{text} {source['messageExpression']}"
+    uses = uses_of([text, str(source.get("messageExpression") or "")], ("self", "oldSelf"))
     names = set(program.variables()) | set(message.variables() if message else ())
     called = set(program.functions()) | set(message.functions() if message else ())
     functions = {name: FUNCTIONS[name] for name in called if name in FUNCTIONS}
@@ -188,7 +170,8 @@ def _compile_rule(
         program=program,
         message=message,
         context=cel.Context(functions=functions),
-        convert=_converter(node, _visible_names(both, flat_fields), root),
+        convert=_converter(node, uses.get("self", NOTHING), root),
+        convert_old=_converter(node, uses.get("oldSelf", NOTHING), root),
         transition="oldSelf" in names,
         optional_old=bool(source.get("optionalOldSelf")),
         field_path=_read_field_path(str(source.get("fieldPath") or "")),
@@ -199,88 +182,30 @@ def _read_field_path(text: str) -> FieldPath:
     return tuple(plain or quoted for plain, quoted in re.findall(r"\.([A-Za-z_]\w*)|\['([^']*)'\]", text))
 
 
-def _flat_names(node: SchemaNode, flat_names: dict[str, bool]) -> bool:
-    """For every field name below a node, whether its values have no fields of their own, wherever it occurs."""
-    for name, child in node.properties.items():
-        flat = _flat_names(child, flat_names)
-        flat_names[escape(name)] = flat and flat_names.get(escape(name), True)
-    below = [_flat_names(child, flat_names) for child in (node.items, node.additional) if child is not None]
-    return not node.properties and not node.embedded and all(below)
-
-
-def _visible_names(text: str, flat_fields: Callable[[], Mapping[str, bool]]) -> frozenset[str] | None:
-    """The field names that a rule can see, None where it may look at whole values.
-
-    ``flat_fields``: for each field name below the rule, whether its values have no fields.
-    """
-    tokens = [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text)]
-    names = frozenset(token for kind, token in tokens if kind == "name")
-    if names & _WHOLE_VALUE:
-        return None
-    for index, (_, token) in enumerate(tokens):
-        if token in ("==", "!=", "in") and not (
-            _ends_flat(tokens[:index], flat_fields()) or _starts_flat(tokens[index + 1 :], flat_fields())
-        ):
-            return None
-    return names
-
-
-def _ends_flat(tokens: list[tuple[str, str]], flat: Mapping[str, bool]) -> bool:
-    """Whether the operand that ends here surely has no fields that a rule could look at."""
-    kind, token = tokens[-1] if tokens else ("", "")
-    if kind in ("text", "number"):
-        return True
-    if kind == "name":
-        return flat.get(token, False) or token in ("true", "false", "null")
-    depth = 0
-    for index in range(len(tokens) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(tokens[index][1], 0)
-        if depth <= 0:
-            return token == ")" and index > 0 and tokens[index - 1][1] in _SCALAR_RESULT
-    return False
-
-
-def _starts_flat(tokens: list[tuple[str, str]], flat: Mapping[str, bool]) -> bool:
-    """Whether the operand that starts here surely has no fields that a rule could look at."""
-    kind, token = tokens[0] if tokens else ("", "")
-    if kind in ("text", "number") or token in ("true", "false", "null", "-", "!"):
-        return True
-    if token == "[":
-        return len(tokens) > 1 and (tokens[1][0] in ("text", "number") or tokens[1][1] == "]")
-    if token in _SCALAR_RESULT and len(tokens) > 1 and tokens[1][1] == "(":
-        return True
-    last = token if kind == "name" else ""
-    index = 1
-    while last and index + 1 < len(tokens) and tokens[index][1] == "." and tokens[index + 1][0] == "name":
-        last = tokens[index + 1][1]
-        index += 2
-    if index < len(tokens) and tokens[index][1] == "(":
-        return last in _SCALAR_RESULT
-    return flat.get(last, False)
-
-
-def _converter(node: SchemaNode, names: frozenset[str] | None, root: bool = False) -> Convert:
+def _converter(node: SchemaNode, uses: Uses, root: bool = False) -> Convert:
     """How a value is handed to CEL: types by the schema, names as CEL spells them, nothing that no rule can see."""
     if node.types == ("number",):
         return lambda value: float(value) if isinstance(value, int) else value
     if node.types == ("string",):
         return _text_converter(node.source.get("format", ""))
     if node.items is not None:
-        item = _converter(node.items, names)
+        item = _converter(node.items, uses.get(ELEMENT, {}))
         return lambda value: [item(entry) for entry in value] if isinstance(value, list) else value
     if node.additional is not None and not node.properties:
-        member = _converter(node.additional, names)
+        member = _converter(node.additional, {})
         return lambda value: {k: member(v) for k, v in value.items()} if isinstance(value, dict) else value
     if not node.properties and not root and not node.embedded:
         return lambda value: value
-    return _object_converter(node, names, root)
+    return _object_converter(node, uses, root)
 
 
-def _object_converter(node: SchemaNode, names: frozenset[str] | None, root: bool) -> Convert:
+def _object_converter(node: SchemaNode, uses: Uses, root: bool) -> Convert:
     fields: dict[str, tuple[str, Convert]] = {}
+    whole = not uses or ELEMENT in uses
     for name, child in node.properties.items():
-        if names is None or escape(name) in names:
-            fields[name] = (escape(name), _converter(child, names))
+        spelled = escape(name)
+        if whole or spelled in uses:
+            fields[name] = (spelled, _converter(child, uses.get(spelled, {})))
     if root or node.embedded:
         plain: Convert = lambda value: value  # noqa: E731 - one word for "as it is"
         fields |= {"apiVersion": ("apiVersion", plain), "kind": ("kind", plain), "metadata": ("metadata", _metadata)}
