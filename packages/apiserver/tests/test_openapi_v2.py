@@ -110,21 +110,6 @@ def test_the_encoding_has_every_definition_with_its_properties_and_kind() -> Non
     assert member(spec["containers"], 23, 1, 1) == b"#/definitions/io.k8s.api.core.v1.Container"
 
 
-def test_the_encoding_has_the_parameters_of_a_patch() -> None:
-    path = named(member(encode(BUILT), 8), 2)["/api/v1/namespaces/{namespace}/pods/{name}"]
-    operation = member(path, 8)
-    parameters = [value for key, value in fields(operation) if key == 8 and isinstance(value, bytes)]
-    queries = [member(parameter, 1, 2, 3, 4) for parameter in parameters if _is_query(parameter)]
-    assert queries == [b"dryRun", b"fieldManager", b"fieldValidation", b"force"]
-    extension = named(operation, 13)["x-kubernetes-group-version-kind"]
-    assert json.loads(member(extension, 2))["kind"] == "Pod"
-
-
-def _is_query(parameter: bytes) -> bool:
-    (kind, value), *_ = fields(member(parameter, 1))
-    return kind == 2 and isinstance(value, bytes) and next(fields(value))[0] == 3
-
-
 async def test_the_server_answers_in_both_encodings(client: Client) -> None:
     code, body = await client.ask("GET", "/openapi/v2")
     assert (code, body["swagger"]) == (200, "2.0")

@@ -1,13 +1,13 @@
-"""The OpenAPI v2 document of the embedded API server: one document for all served kinds, made from the v3 documents.
+"""The OpenAPI v2 document of the embedded API server: the schemas of all served kinds, made from the v3 documents.
 
-kubectl and helm validate with it what the v3 documents do not describe (`kind: List`), and older clients read nothing else.
+kubectl and helm validate with it what the v3 documents do not describe (`kind: List`). They read its schemas only, so it has no
+paths.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _V3_REFERENCE: Final = "#/components/schemas/"
-_METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})
 _COPIED: Final = frozenset({
     "default", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength",
     "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required", "title",
@@ -16,18 +16,16 @@ _COPIED: Final = frozenset({
 
 
 def document(documents: Iterable[Mapping[str, Any]], version: str) -> dict[str, Any]:
-    """One v2 document with the paths and schemas of v3 documents; `version` is the served Kubernetes version."""
-    paths: dict[str, Any] = {}
+    """One v2 document with the schemas of v3 documents; `version` is the served Kubernetes version."""
     definitions: dict[str, Any] = {}
     for source in documents:
-        paths.update({path: _path(item) for path, item in source["paths"].items()})
         for name, schema in source["components"]["schemas"].items():
             if name not in definitions:
                 definitions[name] = _schema(schema)
     return {
         "swagger": "2.0",
         "info": {"title": "embedded API server", "version": f"v{version}"},
-        "paths": paths,
+        "paths": {},
         "definitions": dict(sorted(definitions.items())),
     }
 
@@ -54,24 +52,3 @@ def _schema(source: Mapping[str, Any]) -> dict[str, Any]:
     if "properties" in source:
         result["properties"] = {name: _schema(child) for name, child in source["properties"].items()}
     return result
-
-
-def _path(source: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {"parameters": [_parameter(parameter) for parameter in source.get("parameters") or ()]}
-    for method in _METHODS & source.keys():
-        operation = dict(source[method])
-        parameters = [_parameter(parameter) for parameter in operation.pop("parameters", ())]
-        body = operation.pop("requestBody", None)
-        if body is not None:
-            content = body["content"]
-            operation["consumes"] = list(content)
-            schema = _schema(next(iter(content.values()))["schema"])
-            parameters.insert(0, {"name": "body", "in": "body", "required": True, "schema": schema})
-        result[method] = {**operation, "parameters": parameters}
-    return result
-
-
-def _parameter(source: Mapping[str, Any]) -> dict[str, Any]:
-    """A path or query parameter: v2 states its type beside its name."""
-    parameter = dict(source)
-    return {**parameter.pop("schema"), **parameter}

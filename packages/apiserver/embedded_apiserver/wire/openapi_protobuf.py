@@ -4,7 +4,7 @@ The field numbers are those of the published message definition `openapi.v2.Docu
 """
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,31 +21,16 @@ _SCHEMA: Final = {
     "minProperties": (18, _INTEGER), "required": (19, _TEXTS), "enum": (20, _ANYS),
 }  # fmt: skip
 _SCHEMA_EXTENSIONS: Final = 31
-_OPERATION: Final = {
-    "description": (3, _TEXT),
-    "operationId": (5, _TEXT),
-    "produces": (6, _TEXTS),
-    "consumes": (7, _TEXTS),
-}
-_METHODS: Final = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
-_BODY: Final = {"description": (1, _TEXT), "name": (2, _TEXT), "in": (3, _TEXT), "required": (4, _BOOLEAN)}
-_PATH: Final = {
-    "required": (1, _BOOLEAN), "in": (2, _TEXT), "description": (3, _TEXT), "name": (4, _TEXT), "type": (5, _TEXT),
-    "uniqueItems": (19, _BOOLEAN),
-}  # fmt: skip
-_QUERY: Final = {**_PATH, "type": (6, _TEXT), "uniqueItems": (20, _BOOLEAN)}
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
     """The document as an `openapi.v2.Document` message."""
     info = document["info"]
-    paths = b"".join(_message(2, _named(path, _path(item))) for path, item in document["paths"].items())
     definitions = _named_schemas(document["definitions"])
     return b"".join((
         _text(1, document["swagger"]),
         _message(2, _text(1, info["title"]) + _text(2, info["version"])),
-        _message(8, paths),
         _message(9, definitions),
     ))  # fmt: skip
 
@@ -67,33 +52,6 @@ def _schema(schema: Mapping[str, Any]) -> bytes:
 def _named_schemas(schemas: Mapping[str, Any]) -> bytes:
     """The one field of Properties and of Definitions."""
     return b"".join(_message(1, _named(name, _schema(schema))) for name, schema in schemas.items())
-
-
-def _path(item: Mapping[str, Any]) -> bytes:
-    operations = [_message(number, _operation(item[method])) for method, number in _METHODS.items() if method in item]
-    return b"".join(operations) + _parameters(9, item["parameters"])
-
-
-def _operation(operation: Mapping[str, Any]) -> bytes:
-    responses = b"".join(
-        _message(1, _named(code, _message(1, _text(1, response["description"]))))
-        for code, response in operation["responses"].items()
-    )
-    fields = _fields(operation, _OPERATION) + _parameters(8, operation["parameters"])
-    return fields + _message(9, responses) + _extensions(operation, 13)
-
-
-def _parameters(number: int, parameters: Iterable[Mapping[str, Any]]) -> bytes:
-    return b"".join(_message(number, _message(1, _parameter(parameter))) for parameter in parameters)
-
-
-def _parameter(parameter: Mapping[str, Any]) -> bytes:
-    """A Parameter: the body, or one of the query or the path."""
-    if parameter["in"] == "body":
-        return _message(1, _fields(parameter, _BODY) + _message(5, _schema(parameter["schema"])))
-    if parameter["in"] == "query":
-        return _message(2, _message(3, _fields(parameter, _QUERY)))
-    return _message(2, _message(4, _fields(parameter, _PATH)))
 
 
 def _extensions(source: Mapping[str, Any], number: int) -> bytes:
