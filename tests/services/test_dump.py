@@ -1,7 +1,6 @@
 """A dumped world, run again on a desk, gives the plan that it was dumped for."""
 
 import json
-import re
 import stat
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,8 +20,7 @@ from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.services.scheduler.anonymous import Pseudonyms, anonymised
-from volcanopy.services.scheduler.dump import dump, objects
+from volcanopy.services.scheduler.dump import dump
 from volcanopy.testing import notation
 
 CONFIG = """\
@@ -113,62 +111,6 @@ def test_a_dump_gives_the_same_plan(name: str, tmp_path: Path, capsys: pytest.Ca
     assert first == second
     without, _ = again(tmp_path, parsed_state("\n".join(bare(text)), None, None).snapshot(NOW, "s2"), capsys)
     assert first != without, "what the test is about makes no difference"
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_an_anonymous_dump_gives_the_same_plan_for_pseudonyms(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text, loads, previous = WORLDS[name]
-    snapshot = parsed_state(text, loads, previous).snapshot(NOW, "s1")
-    (tmp_path / "conf").write_text(CONFIG)
-    items, pseudonyms = anonymised(objects(snapshot))
-    names = {item["metadata"]["name"] for item in objects(snapshot)} - {"default", "root", "s1"}
-    file = dump(tmp_path, snapshot, None, ["job a is doubled"], anonymous=True)
-    assert yaml.safe_load(file.read_text())["items"] == json.loads(json.dumps(items))
-    assert names
-    assert not names & set(re.findall(r'[^"/]+', file.read_text()))
-    capsys.readouterr()
-    plan_with([str(file)], PlanOptions(tmp_path / "conf", as_json=True))
-    printed = effects(json.loads(capsys.readouterr().out))
-    expected = effects(document(schedule(snapshot, parse(CONFIG, notation.all_policies()))))
-    assert printed == json.loads(json.dumps(expected, default=str), object_hook=lambda each: renamed(each, pseudonyms))
-
-
-def renamed(item: dict[str, Any], pseudonyms: Pseudonyms) -> dict[str, Any]:
-    return {
-        pseudonyms.text(key): pseudonyms.text(value) if isinstance(value, str) else value for key, value in item.items()
-    }
-
-
-def test_names_of_the_api_stay_and_texts_and_foreign_annotations_go() -> None:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "Running",
-            "namespace": "team",
-            "uid": "u-1",
-            "labels": {"acme.com/rack": "r1", "kubernetes.io/os": "linux"},
-            "annotations": {"acme.com/owner": "ana", "volcanopy.io/submitted-by": "ana@acme.com"},
-        },
-        "spec": {
-            "schedulerName": "volcanopy",
-            "nodeSelector": {"acme.com/rack": "r1"},
-            "topologySpreadConstraints": [{"topologyKey": "acme.com/rack"}],
-            "containers": [{"name": "cpu", "image": "acme/private", "resources": {"requests": {"cpu": "1"}}}],
-        },
-        "status": {"phase": "Running", "message": "ana did it"},
-    }
-    (made,), pseudonyms = anonymised([pod])
-    text = json.dumps(made)
-    assert not [word for word in ("ana", "acme", "team", "u-1", "private", "rack", "linux") if word in text]
-    assert (made["status"]["phase"], made["spec"]["schedulerName"]) == ("Running", "volcanopy")
-    assert made["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "1"}}
-    (key,) = made["spec"]["nodeSelector"]
-    assert made["metadata"]["labels"][key] == made["spec"]["nodeSelector"][key]
-    assert made["spec"]["topologySpreadConstraints"] == [{"topologyKey": key}]
-    assert pseudonyms.text("pod Running: ana@acme.com.") != "pod Running: ana@acme.com."
 
 
 def bare(text: str) -> Sequence[str]:

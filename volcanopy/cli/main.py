@@ -140,21 +140,17 @@ async def snapshot_command(
         typer.Option(metavar="NAMESPACE/NAME", help="ConfigMap of the configuration; by default the chart's."),
     ] = "",
     scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="Scheduler of the pods.")] = "volcanopy",
-    anonymous: Annotated[
-        bool,
-        typer.Option("--anonymous", help="Replace names, users, labels and images by pseudonyms, in the same order."),
-    ] = False,
     api: Annotated[
         Api | None, typer.Option(help="API groups to read; by default those that volcanopy handles.")
     ] = None,
 ) -> None:
     """Print the scheduler's input as manifests.
 
-    `volcanopy plan` reads them. They include the scheduler configuration, and, without --anonymous, names, labels and annotations of objects, but no Secrets and no environment of containers.
+    `volcanopy plan` reads them. They include the scheduler configuration, names, labels and annotations of objects, but no Secrets and no environment of containers.
     """
     from volcanopy.cli.snapshot import snapshot
 
-    await snapshot(cluster, config, config_map, scheduler_name, anonymous=anonymous, api=api or "")
+    await snapshot(cluster, config, config_map, scheduler_name, api=api or "")
 
 
 @app.command("convert")

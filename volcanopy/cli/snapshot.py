@@ -29,7 +29,6 @@ from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 from volcanopy.services.scheduler import measure_sources
-from volcanopy.services.scheduler.anonymous import anonymised
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.node_load_sources import LoadError
 from volcanopy.services.scheduler.replay import CycleContext
@@ -48,7 +47,6 @@ async def snapshot(
     config_map: str,
     scheduler_name: str,
     *,
-    anonymous: bool = False,
     api: str = "",
 ) -> None:
     """Print the snapshot, and on standard error its size and what could not be read."""
@@ -56,7 +54,7 @@ async def snapshot(
         raise CommandError("give --config or --config-map, not both", 2)
     text = text_of(config, "--config") if config is not None else ""
     async with cluster.client() as client:
-        taken, pieces = await read_snapshot(client, text, config_map, scheduler_name, anonymous=anonymous, api=api)
+        taken, pieces = await read_snapshot(client, text, config_map, scheduler_name, api=api)
     for piece in pieces:
         sys.stdout.write(piece)
     sys.stdout.flush()
@@ -69,7 +67,6 @@ async def read_snapshot(
     config_map: str = "",
     scheduler_name: str = names.SCHEDULER,
     *,
-    anonymous: bool = False,
     api: str = "",
 ) -> tuple[Snapshot, Iterator[str]]:
     """Return the snapshot of a cluster and the pieces of its document.
@@ -95,16 +92,12 @@ async def read_snapshot(
     taken = store.snapshot(now, f"snapshot-{now:%Y%m%d-%H%M%S}")
     context = CycleContext(schedulers, names.DEFAULT_QUEUE, _PASSWORD.sub("", text))
     bodies = [own_job(stripped(body)) for view in apis for body in jobs[view.api]]
-    return taken, document(taken, context, bodies, anonymous=anonymous)
+    return taken, document(taken, context, bodies)
 
 
-def document(
-    taken: Snapshot, circumstances: CycleContext, jobs: Sequence[Json] = (), *, anonymous: bool = False
-) -> Iterator[str]:
-    """Yield the snapshot as a List, one object per line, followed by jobs; with ``anonymous`` under pseudonyms."""
+def document(taken: Snapshot, circumstances: CycleContext, jobs: Sequence[Json] = ()) -> Iterator[str]:
+    """Yield the snapshot as a List, one object per line, followed by jobs."""
     bodies = [*objects(taken, circumstances), *jobs]
-    if anonymous:
-        bodies, _ = anonymised(bodies)
     yield '{"apiVersion":"v1","kind":"List","items":[\n'
     for number, body in enumerate(bodies):
         yield (",\n" if number else "") + msgspec.json.encode(body).decode()

@@ -93,9 +93,6 @@ def scheduler_command(
         str,
         typer.Option(metavar="DURATION", help="Time without a finished cycle until /healthz fails, at least 1s."),
     ] = "2m",
-    anonymous_dumps: Annotated[
-        bool, typer.Option("--anonymous-dumps", help="Write pseudonyms instead of names into dumps of invalid plans.")
-    ] = False,
     pod_events: Annotated[
         bool, typer.Option("--pod-events", help="Write events Scheduled and FailedScheduling of each pod.")
     ] = False,
@@ -111,7 +108,6 @@ def scheduler_command(
         config=config,
         election=election.election(f"{scheduler_name}-scheduler"),
         stuck_after=positive_seconds("--stuck-after", stuck_after, minimum=1),
-        anonymous_dumps=anonymous_dumps,
         pod_events=pod_events,
     )
     serve(cluster, process, lambda connection, stop, health: run(connection, settings, stop, health=health))

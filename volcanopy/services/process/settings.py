@@ -48,8 +48,6 @@ class SchedulerSettings:
     """For finishing the writes of plans at shutdown."""
     dump_dir: Path = Path(gettempdir()) / "volcanopy"
     """Directory of the dumps of plans that violate an invariant, with their snapshots."""
-    anonymous_dumps: bool = False
-    """Whether the dumps have pseudonyms instead of names."""
     pod_events: bool = False
     """Whether pods get the events ``Scheduled`` and ``FailedScheduling``, as kube-scheduler writes them."""
     election: Election | None = None

@@ -19,7 +19,6 @@ from volcanopy.kube.cache.followed_kinds import OPTIONAL, REQUIRED
 from volcanopy.scheduler.model.plan import Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler import replay
-from volcanopy.services.scheduler.anonymous import anonymised
 
 MOST_DUMPS = 5
 MOST_BYTES = 256 * 2**20
@@ -33,23 +32,17 @@ def dump(
     plan: Plan | None,
     problems: Sequence[str],
     *,
-    anonymous: bool = False,
     answers: Sequence[replay.ExtenderAnswer] = (),
     scheduler_names: Sequence[str] = (),
 ) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 
-    ``scheduler_names`` are those of the pods that the scheduler places;
-    ``answers`` are those of the HTTP extender, which an anonymous dump leaves out: they contain names.
-    The files are readable by their owner only. With ``anonymous`` all names are pseudonyms, and the plan is left out: it is
-    decided again from the snapshot. Raises OSError, also for a dump that is larger than all dumps may be.
+    ``scheduler_names`` are those of the pods that the scheduler places, ``answers`` those of the HTTP extender.
+    The files are readable by their owner only. Raises OSError, also for a dump that is larger than all dumps may be.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{snapshot.session}{_WORLD}"
-    items = objects(snapshot, replay.CycleContext(tuple(scheduler_names), answers=() if anonymous else tuple(answers)))
-    if anonymous:
-        items, pseudonyms = anonymised(items)
-        plan, problems = None, [pseudonyms.text(problem) for problem in problems]
+    items = objects(snapshot, replay.CycleContext(tuple(scheduler_names), answers=tuple(answers)))
     content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
     if len(content) > MOST_BYTES:
         raise OSError(f"the dump has {len(content)} bytes, at most {MOST_BYTES} are kept")

@@ -353,14 +353,9 @@ class Cycles:
         return left.plan
 
     def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str], asked: RecordingExtender) -> None:
-        folder, anonymous = self._settings.dump_dir, self._settings.anonymous_dumps
+        folder, names = self._settings.dump_dir, self._settings.scheduler_names
         try:
-            names = self._settings.scheduler_names
-            file = str(
-                dump(
-                    folder, snapshot, plan, problems, anonymous=anonymous, answers=asked.answers, scheduler_names=names
-                )
-            )
+            file = str(dump(folder, snapshot, plan, problems, answers=asked.answers, scheduler_names=names))
         except OSError as error:
             file = f"not written: {error}"
         log.error("invalid plan not applied", session=snapshot.session, problems=problems, dump=file)
