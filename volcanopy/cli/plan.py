@@ -26,7 +26,6 @@ from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.unknown_measures import unknown_measures
 from volcanopy.services.scheduler import replay
-from volcanopy.services.scheduler.extender_client import RecordedExtender
 from volcanopy.whatif import answer as answers
 from volcanopy.whatif import kinds
 from volcanopy.whatif.answer import Answer
@@ -100,13 +99,12 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registr
     elif any((group.spec.queue or queue) == queue for group in loaded.cluster.of_kind("PodGroup").values()):
         add_default_queue(loaded)
     moment = cycle.now if cycle is not None and options.now is None else _moment(options.now)
-    answers_known = RecordedExtender(cycle.answers) if cycle is not None and cycle.answers else None
-    if "extender" in chosen.plugins and answers_known is None:
-        whatif.note_line("the HTTP extender is not asked: the files do not contain its answers")
+    if "extender" in chosen.plugins:
+        whatif.note_line("the HTTP extender is not asked: its verdicts are missing in this plan")
     taken = state.snapshot(moment, "plan")
     for sentence in unknown_measures(taken, chosen).values():
         whatif.note_line(sentence)
-    result = schedule(taken, chosen, plugins, extender=answers_known)
+    result = schedule(taken, chosen, plugins)
     if cycle is not None:
         binding = {key: bind.node for key, bind in cycle.binding.items()}
         loaded.cluster.settle_assumed(binding, cycle.evicting, moment)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import argument_error, configured, seen
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.extender_port import Answer, ExtenderRequest
+from volcanopy.scheduler.model.extender_port import Answer
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
 
 URL = "http://x:1"
@@ -36,19 +36,29 @@ class FakeExtender:
     """Answers each verb by a rule: a function of the request that returns the answer, or an Answer."""
 
     rules: Rules
-    calls: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[bytes]) -> Sequence[Answer]:
         return [self._one(url.removeprefix(f"{URL}/"), request) for request in requests]
 
-    def _one(self, verb: str, request: ExtenderRequest) -> Answer:
-        body = json.loads(request.body)
-        self.calls.append((verb, request.subject, body))
+    def _one(self, verb: str, request: bytes) -> Answer:
+        body = json.loads(request)
+        self.calls.append((verb, body))
         answer = self.rules[verb](body)
         return answer if isinstance(answer, Answer) else Answer(json.dumps(answer).encode())
 
     def asked(self, verb: str) -> list[str]:
-        return [subject for name, subject, _ in self.calls if name == verb]
+        """Return what the requests of a verb are about."""
+        return [_subject(body) for name, body in self.calls if name == verb]
+
+
+def _subject(body: dict[str, Any]) -> str:
+    parts = [f"{kind} {_key(body[kind])}" for kind in ("task", "node", "queue") if kind in body]
+    return " ".join(parts)
+
+
+def _key(item: dict[str, Any]) -> str:
+    return f"{item['Namespace']}/{item['Name']}" if item.get("Namespace") else str(item["Name"])
 
 
 def made(text: str, rules: Rules, actions: str = "allocate", **more: Any) -> tuple[Plan, FakeExtender]:
@@ -105,7 +115,7 @@ def test_a_node_is_asked_about_once_for_equal_tasks_until_it_changes() -> None:
 def test_the_extender_sees_tasks_and_nodes_as_volcanos_does() -> None:
     text = f"node n1 cpu=8 memory=4Gi gpu=2\n{NODES.splitlines()[2]}\njob old: 1 x cpu=1 on=n1\njob a: 1 x cpu=2 gpu=1"
     _, extender = made(text, {"predicate": lambda _: {}})
-    body = extender.calls[0][2]
+    body = extender.calls[0][1]
     task, node = body["task"], body["node"]
     assert (task["Name"], task["Namespace"], task["Job"], task["Status"], task["NodeName"]) == (
         "a-0",
@@ -128,7 +138,7 @@ def test_scores_of_the_extender_select_among_the_nodes_that_fit() -> None:
 
     plan, extender = made(f"{NODES}node n3 cpu=1\njob a: 2 x cpu=5", {"prioritize": prefers_n2})
     assert binds(plan) == {"a-0": "n2", "a-1": "n1"}
-    assert [node["Name"] for node in extender.calls[0][2]["nodes"]] == ["n1", "n2"]
+    assert [node["Name"] for node in extender.calls[0][1]["nodes"]] == ["n1", "n2"]
 
 
 def test_tasks_without_a_managed_resource_are_not_its_concern() -> None:
@@ -154,7 +164,7 @@ def test_the_extender_selects_victims_or_leaves_that_to_others(status: int, evic
 
     plan, extender = made(VICTIMS, {"preemptable": second}, "allocate, preempt")
     assert [effect.pod.removeprefix("default/") for effect in plan.of(Evict)] == evictions
-    assert extender.calls[0][2]["evictor"]["Name"] == "high-0"
+    assert extender.calls[0][1]["evictor"]["Name"] == "high-0"
 
 
 def test_a_job_is_enqueued_if_the_extender_agrees() -> None:
@@ -190,12 +200,9 @@ def test_a_job_starts_when_the_extender_calls_it_ready() -> None:
 def test_the_extender_is_told_of_placements_and_of_the_session() -> None:
     rules: Rules = {name: lambda _: {} for name in ("open", "allocate", "deallocate", "close")}
     _, extender = made(f"{NODES}job a: 1 x cpu=1\njob b min=2: 1 x cpu=1, 1 x cpu=9", rules)
-    assert [(verb, subject) for verb, subject, _ in extender.calls if verb in ("open", "close")] == [
-        ("open", "session"),
-        ("close", "session"),
-    ]
+    assert [verb for verb, _ in extender.calls if verb in ("open", "close")] == ["open", "close"]
     assert extender.calls[-1][0] == "close"
-    opening = extender.calls[0][2]
+    opening = extender.calls[0][1]
     assert (sorted(opening["Nodes"]), sorted(opening["Jobs"])) == (["n1", "n2"], ["default/a", "default/b"])
     assert extender.asked("allocate")[0] == "task default/a-0"
     placed = extender.asked("allocate").count("task default/b-0")

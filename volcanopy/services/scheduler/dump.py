@@ -32,17 +32,16 @@ def dump(
     plan: Plan | None,
     problems: Sequence[str],
     *,
-    answers: Sequence[replay.ExtenderAnswer] = (),
     scheduler_names: Sequence[str] = (),
 ) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 
-    ``scheduler_names`` are those of the pods that the scheduler places, ``answers`` those of the HTTP extender.
-    The files are readable by their owner only. Raises OSError, also for a dump that is larger than all dumps may be.
+    ``scheduler_names`` are those of the pods that the scheduler places. The files are readable by their owner only. Raises
+    OSError, also for a dump that is larger than all dumps may be.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / f"{snapshot.session}{_WORLD}"
-    items = objects(snapshot, replay.CycleContext(tuple(scheduler_names), answers=tuple(answers)))
+    items = objects(snapshot, replay.CycleContext(tuple(scheduler_names)))
     content = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
     if len(content) > MOST_BYTES:
         raise OSError(f"the dump has {len(content)} bytes, at most {MOST_BYTES} are kept")

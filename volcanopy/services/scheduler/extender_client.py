@@ -1,4 +1,4 @@
-"""Ports of the plugin ``extender``: over HTTP, with a record of the answers, and from such a record.
+"""The port of the plugin ``extender`` over HTTP.
 
 Requests are made from the thread that decides a cycle, so they are not on the event loop. The answers to several requests are
 awaited at once, over connections that stay open.
@@ -7,7 +7,6 @@ awaited at once, over connections that stay open.
 import http.client
 import ssl
 import threading
-from collections import defaultdict, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
@@ -17,8 +16,7 @@ import structlog
 
 from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
-from volcanopy.scheduler.model.extender_port import Answer, Extender, ExtenderRequest
-from volcanopy.services.scheduler.replay import ExtenderAnswer
+from volcanopy.scheduler.model.extender_port import Answer
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +24,6 @@ _AT_ONCE = 16
 """Most requests at once, as in Volcano."""
 _LARGEST = 10 * 2**20
 """Most bytes of an answer, as in Volcano."""
-_SKIPPED = Answer()
 
 
 class HttpExtender:
@@ -48,14 +45,14 @@ class HttpExtender:
             for connection in self._connections:
                 connection.close()
 
-    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
+    def ask(self, url: str, timeout: float, requests: Sequence[bytes]) -> Sequence[Answer]:
         """Ask; after a request without an answer, those that have not begun get the same error."""
         failed: list[Answer] = []
 
-        def post(request: ExtenderRequest) -> Answer:
+        def post(request: bytes) -> Answer:
             if failed:
                 return failed[0]
-            answer = self._post(url, timeout, request.body)
+            answer = self._post(url, timeout, request)
             if answer.down:
                 failed.append(answer)
             return answer
@@ -134,42 +131,3 @@ class HttpExtender:
         else:
             log.info("extender answers again")
         self._problem = problem
-
-
-class RecordingExtender:
-    """Asks another port and keeps the answers of one cycle."""
-
-    def __init__(self, extender: Extender) -> None:
-        self._extender = extender
-        self.answers: list[ExtenderAnswer] = []
-
-    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
-        """Ask the other port."""
-        answers = self._extender.ask(url, timeout, requests)
-        for request, answer in zip(requests, answers, strict=True):
-            body = None if answer.body is None else answer.body.decode(errors="replace")
-            self.answers.append(
-                ExtenderAnswer(url=url, subject=request.subject, body=body, error=answer.error, down=answer.down)
-            )
-        return answers
-
-
-class RecordedExtender:
-    """Returns recorded answers to the same questions, in their order; others are not known."""
-
-    def __init__(self, answers: Sequence[ExtenderAnswer]) -> None:
-        self._answers: dict[tuple[str, str], deque[ExtenderAnswer]] = defaultdict(deque)
-        for answer in answers:
-            self._answers[answer.url, answer.subject].append(answer)
-
-    def ask(self, url: str, timeout: float, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
-        """Look up the answers."""
-        return [self._next(url, request.subject) for request in requests]
-
-    def _next(self, url: str, subject: str) -> Answer:
-        recorded = self._answers[url, subject]
-        if not recorded:
-            return _SKIPPED
-        answer = recorded.popleft()
-        body = None if answer.body is None else answer.body.encode()
-        return Answer(body, answer.error, answer.down)

@@ -53,16 +53,6 @@ class Binding(ReadModel, frozen=True, kw_only=True, gc=False):
     annotations: Labels = msgspec.field(default_factory=dict)
 
 
-class ExtenderAnswer(ReadModel, frozen=True, kw_only=True, gc=False):
-    """An answer of the HTTP extender: of which verb, about what, and its body or error."""
-
-    url: str
-    subject: str
-    body: str | None = None
-    error: str = ""
-    down: bool = False
-
-
 class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """A cycle: what it knew beside the objects."""
 
@@ -81,8 +71,6 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     """The queue of pod groups without a queue; empty: the default."""
     config: str = ""
     """The text of the scheduler configuration, where it is known."""
-    answers: tuple[ExtenderAnswer, ...] = ()
-    """The answers of the HTTP extender in the order of the questions."""
 
 
 class CycleContext(NamedTuple):
@@ -91,7 +79,6 @@ class CycleContext(NamedTuple):
     scheduler_names: tuple[str, ...] = ()
     default_queue: str = ""
     config: str = ""
-    answers: tuple[ExtenderAnswer, ...] = ()
 
 
 def entry(snapshot: Snapshot, circumstances: CycleContext | None = None) -> dict[str, Any]:
@@ -107,7 +94,6 @@ def entry(snapshot: Snapshot, circumstances: CycleContext | None = None) -> dict
         scheduler_names=around.scheduler_names,
         default_queue=around.default_queue,
         config=around.config,
-        answers=around.answers,
     )
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, **msgspec.to_builtins(cycle)}
 

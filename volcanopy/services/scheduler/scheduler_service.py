@@ -40,7 +40,7 @@ from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 from volcanopy.services.scheduler.config_file import ConfigFile
 from volcanopy.services.scheduler.dump import dump
-from volcanopy.services.scheduler.extender_client import HttpExtender, RecordingExtender
+from volcanopy.services.scheduler.extender_client import HttpExtender
 from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.metrics import SchedulerMetrics
 from volcanopy.services.scheduler.node_load import LoadFollower
@@ -300,11 +300,11 @@ class Cycles:
         self._retry_isolated()
         with self.measures.stage("snapshot"):
             snapshot = store.snapshot(machine.utc_now(), session)
-        config, asked = self._config.current, RecordingExtender(self.extender)
+        config = self._config.current
         try:
-            decision = await in_thread(decide, snapshot, config, self._registry, self.measures, asked)
+            decision = await in_thread(decide, snapshot, config, self._registry, self.measures, self.extender)
         except Exception as error:
-            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"], asked)
+            self._dump(snapshot, None, [f"{type(error).__name__}: {error}"])
             raise
         # After a long cycle the rest of the process gets as much time, up to a limit.
         ended = machine.monotonic()
@@ -313,7 +313,7 @@ class Cycles:
         self._note_unknown_measures(snapshot, config)
         if decision.broken:
             self.measures.failed("broken")
-            self._dump(snapshot, plan, decision.broken, asked)
+            self._dump(snapshot, plan, decision.broken)
             return Plan((), plan.version, plan.session)
         if plan.of(Bind, Evict) and store.state.version != snapshot.version:
             plan = await self._recheck(plan, snapshot, config)
@@ -352,10 +352,10 @@ class Cycles:
             self._store.changed.set()
         return left.plan
 
-    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str], asked: RecordingExtender) -> None:
+    def _dump(self, snapshot: Snapshot, plan: Plan | None, problems: list[str]) -> None:
         folder, names = self._settings.dump_dir, self._settings.scheduler_names
         try:
-            file = str(dump(folder, snapshot, plan, problems, answers=asked.answers, scheduler_names=names))
+            file = str(dump(folder, snapshot, plan, problems, scheduler_names=names))
         except OSError as error:
             file = f"not written: {error}"
         log.error("invalid plan not applied", session=snapshot.session, problems=problems, dump=file)

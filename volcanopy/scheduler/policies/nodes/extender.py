@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.extender_port import Answer, ExtenderRequest
+from volcanopy.scheduler.model.extender_port import Answer
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.nodes import extender_wire as wire
@@ -121,9 +121,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejected: dict[int, str] = {}
         self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
-            (answer,) = self._ask(
-                self.args.session_open, [ExtenderRequest("session", wire.request(self._wire.session()))]
-            )
+            (answer,) = self._ask(self.args.session_open, [wire.request(self._wire.session())])
             if answer.error and not self.args.ignorable:
                 self._down = answer.error
 
@@ -164,7 +162,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._report()
         names, rows = self.cluster.snapshot.nodes.names, nodes.rows.tolist()
         body = {"task": self._wire.task(task.representative), "nodes": [self._wire.node(row) for row in rows]}
-        answer, _ = self._question(self.args.prioritize, f"task {task.representative.key}", body, wire.PrioritizeAnswer)
+        answer, _ = self._question(self.args.prioritize, body, wire.PrioritizeAnswer)
         if answer is None or answer.errorMessage or not answer.nodeScore:
             return scores
         scores[:] = [answer.nodeScore.get(names[row], 0.0) for row in rows]
@@ -187,7 +185,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         if not self.args.enqueueable:
             return ABSTAIN
         body = {"job": self._wire.job(job)}
-        answer, error = self._question(self.args.enqueueable, f"job {job.key}", body, wire.VoteAnswer)
+        answer, error = self._question(self.args.enqueueable, body, wire.VoteAnswer)
         if error:
             return ABSTAIN if self.args.ignorable else rejecting(Gate.OVERCOMMIT, error)
         if answer is None or not answer.status:
@@ -197,7 +195,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
     def _admitted(self, job: JobView) -> Vote:
         """Report the admission of a job."""
         if self.args.enqueued:
-            self._question(self.args.enqueued, f"job {job.key}", {"job": self._wire.job(job)}, wire.EventAnswer)
+            self._question(self.args.enqueued, {"job": self._wire.job(job)}, wire.EventAnswer)
         return ABSTAIN
 
     def queue_verdict(self, queue: QueueView) -> Rejection | None:
@@ -207,7 +205,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         key = (queue.row, queue.allocated.values.tobytes())
         if key not in self._overused:
             body = {"queue": self._wire.queue(queue)}
-            answer, error = self._question(self.args.overused, f"queue {queue.name}", body, wire.OverusedAnswer)
+            answer, error = self._question(self.args.overused, body, wire.OverusedAnswer)
             reason = "" if self.args.ignorable else error
             if answer is not None and answer.overused:
                 reason = f'extender {self.args.url}: queue "{queue.name}" is overused'
@@ -227,7 +225,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         key = (job.row, job.tally)
         if key not in self._ready:
             body = {"job": self._wire.job(job)}
-            answer, error = self._question(self.args.ready, f"job {job.key}", body, wire.ReadyAnswer)
+            answer, error = self._question(self.args.ready, body, wire.ReadyAnswer)
             self._ready[key] = (self.args.ignorable or not error) if answer is None else answer.status
         return self._ready[key]
 
@@ -235,7 +233,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         """Report the last placements, and the end of the session."""
         self._report()
         if self.args.session_close and self.cluster.extender is not None:
-            self._ask(self.args.session_close, [ExtenderRequest("session", b"{}")])
+            self._ask(self.args.session_close, [b"{}"])
 
     # Nodes and victims
 
@@ -258,14 +256,8 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         return answers
 
     def _ask_about(self, task: TaskView, rows: Rows, answers: _Answers) -> None:
-        task, names = task.representative, self.cluster.snapshot.nodes.names
-        body = self._wire.task(task)
-        requests = [
-            ExtenderRequest(
-                f"task {task.key} node {names[row]}", wire.request({"task": body, "node": self._wire.node(row)})
-            )
-            for row in rows.tolist()
-        ]
+        body = self._wire.task(task.representative)
+        requests = [wire.request({"task": body, "node": self._wire.node(row)}) for row in rows.tolist()]
         for row, answer in zip(rows.tolist(), self._ask(self.args.predicate, requests), strict=True):
             verdict, error = self._read(self.args.predicate, answer, wire.PredicateAnswer)
             answers.known[row] = True
@@ -280,7 +272,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             return None
         self._report()
         body = {"evictor": self._wire.task(evictor), "evictees": [self._wire.task(each) for each in candidates]}
-        answer, error = self._question(verb, f"task {evictor.key}", body, wire.VoteAnswer)
+        answer, error = self._question(verb, body, wire.VoteAnswer)
         if error:
             return None if self.args.ignorable else []
         if answer is None or not answer.status:
@@ -316,21 +308,21 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             verb = self.args.allocate if is_allocated else self.args.deallocate
             if verb and self._concerns(task):
                 body = {"task": self._wire.task(task)}
-                answer, error = self._question(verb, f"task {task.key}", body, wire.EventAnswer)
+                answer, error = self._question(verb, body, wire.EventAnswer)
                 error_message = answer.errorMessage if answer is not None else "" if self.args.ignorable else error
                 if is_allocated and error_message:
                     self._rejected[row] = error_message
 
     # Requests
 
-    def _question(self, verb: str, subject: str, content: dict[str, Any], kind: type[T]) -> tuple[T | None, str]:
+    def _question(self, verb: str, content: dict[str, Any], kind: type[T]) -> tuple[T | None, str]:
         """Ask one question; return the answer, or the error; neither where the answer is not known."""
         if self.cluster.extender is None:
             return None, ""
-        (answer,) = self._ask(verb, [ExtenderRequest(subject, wire.request(content))])
+        (answer,) = self._ask(verb, [wire.request(content)])
         return self._read(verb, answer, kind)
 
-    def _ask(self, verb: str, requests: Sequence[ExtenderRequest]) -> Sequence[Answer]:
+    def _ask(self, verb: str, requests: Sequence[bytes]) -> Sequence[Answer]:
         extender = self.cluster.extender
         if self._down or extender is None:
             return [Answer(error=self._down)] * len(requests)
