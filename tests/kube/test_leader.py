@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kube.elections import Machine, NetworkFaults, Server, run_virtual, virtual_loop
-from volcanopy.kube.leader.elector import AlwaysLeader, LeaseDurations
+from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.kube.leader.lease import Record
 
 TERMS = LeaseDurations()
@@ -234,16 +234,6 @@ def test_a_candidate_that_sees_another_leader_does_not_lead() -> None:
 def test_inconsistent_lease_durations_are_rejected() -> None:
     with pytest.raises(ValueError, match="the first must be longer than the second"):
         LeaseDurations(duration=5, renew=5)
-
-
-async def test_a_process_without_election_always_leads() -> None:
-    alone = AlwaysLeader()
-    await alone.acquire()
-    assert alone.may_act()
-    holding = asyncio.create_task(alone.hold())
-    await asyncio.sleep(0)
-    assert not holding.done()
-    holding.cancel()
 
 
 # Whatever happens

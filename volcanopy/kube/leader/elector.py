@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from volcanopy.kube import machine
 from volcanopy.kube.client.errors import KubeError, describe
@@ -62,47 +62,6 @@ class LeaseDurations:
                 f"a lease of {self.duration} s, renewed within {self.renew} s, every {self.retry} s: "
                 "the first must be longer than the second, and that longer than the third"
             )
-
-
-class Leadership(Protocol):
-    """Whether this process is the leader."""
-
-    @property
-    def leader(self) -> str:
-        """The identity of the leader as last seen, empty without one."""
-
-    def may_act(self) -> bool:
-        """Whether this process leads at this very moment."""
-
-    async def acquire(self) -> None:
-        """Wait until this process leads."""
-
-    async def hold(self) -> NoReturn:
-        """Keep leading until cancelled. Raises LostLeadership."""
-
-    async def release(self) -> None:
-        """Act no more, and let another process lead at once."""
-
-
-class AlwaysLeader:
-    """The leadership of a process without leader election."""
-
-    leader = ""
-
-    def may_act(self) -> bool:
-        """Return True."""
-        return True
-
-    async def acquire(self) -> None:
-        """Return at once."""
-
-    async def hold(self) -> NoReturn:
-        """Wait for ever."""
-        await asyncio.Event().wait()
-        raise AssertionError("this event is never set")
-
-    async def release(self) -> None:
-        """Do nothing."""
 
 
 def new_identity() -> str:

@@ -21,7 +21,7 @@ _JOIN = 5.0
 
 
 class LeaseThread:
-    """A candidate for a Lease, during ``async with``; see :class:`~volcanopy.kube.leader.elector.Leadership`."""
+    """A candidate for a Lease, during ``async with``, with the methods of an :class:`~volcanopy.kube.leader.elector.Elector`."""
 
     def __init__(self, connection: Connection, manager: str, elector: Callable[[Client], Elector]) -> None:
         """``elector`` makes the candidate; it is called on the thread with a client of its own."""

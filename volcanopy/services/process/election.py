@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NotLeading
-from volcanopy.kube.leader.elector import AlwaysLeader, Elector, Leadership, new_identity
+from volcanopy.kube.leader.elector import Elector, new_identity
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.leader.lease_thread import LeaseThread
 from volcanopy.kube.metrics import registry
@@ -19,30 +19,31 @@ from volcanopy.services.process.settings import Election
 
 
 class Candidate:
-    """A candidate for leadership, or the leader."""
+    """A candidate for leadership, or the leader; without a ``lease`` it leads always."""
 
-    def __init__(self, leadership: Leadership, tasks: asyncio.TaskGroup, component: str) -> None:
-        self._leadership, self._tasks = leadership, tasks
+    def __init__(self, lease: LeaseThread | None, tasks: asyncio.TaskGroup, component: str) -> None:
+        self._lease, self._tasks = lease, tasks
         self._gauge = registry.LEADER.labels(component)
         self._gauge.set(0)
         self._holding: asyncio.Task[None] | None = None
 
     def may_act(self) -> bool:
         """Whether this process is the leader at this moment: the fence of its client."""
-        return self._leadership.may_act()
+        return self._lease is None or self._lease.may_act()
 
     def description(self) -> str:
         """Return the leader for people."""
-        if isinstance(self._leadership, AlwaysLeader):
+        if self._lease is None:
             return "this process, without leader election"
         if self.may_act():
-            return f"this process, {self._leadership.leader}"
-        return self._leadership.leader or "unknown"
+            return f"this process, {self._lease.leader}"
+        return self._lease.leader or "unknown"
 
     async def lead(self) -> None:
         """Wait for leadership. From then on its loss ends the block of :func:`candidacy`."""
-        await self._leadership.acquire()
-        self._holding = self._tasks.create_task(self._leadership.hold(), name="lease")
+        if self._lease is not None:
+            await self._lease.acquire()
+            self._holding = self._tasks.create_task(self._lease.hold(), name="lease")
         self._gauge.set(1)
 
     async def lost(self) -> None:
@@ -52,15 +53,16 @@ class Candidate:
 
     def release_now(self, seconds: float = 5.0) -> None:
         """Give back the Lease from another thread, while the event loop stands still."""
-        if isinstance(self._leadership, LeaseThread):
-            self._leadership.release_now(seconds)
+        if self._lease is not None:
+            self._lease.release_now(seconds)
 
     async def retire(self) -> None:
         """Stop acting and release the leadership."""
         self._gauge.set(0)
         if self._holding is not None:
             self._holding.cancel()
-        await self._leadership.release()
+        if self._lease is not None:
+            await self._lease.release()
 
 
 @contextlib.asynccontextmanager
@@ -71,7 +73,7 @@ async def candidacy(connection: Connection, election: Election | None, component
     """
     if election is None:
         async with asyncio.TaskGroup() as tasks:
-            alone = Candidate(AlwaysLeader(), tasks, component)
+            alone = Candidate(None, tasks, component)
             try:
                 yield alone
             finally:
