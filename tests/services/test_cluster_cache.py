@@ -54,12 +54,12 @@ def test_a_pod_fits_a_node_if_and_only_if_it_fits_one_of_the_largest(
 def test_unfinished_jobs_are_counted_by_queue() -> None:
     counts = UnfinishedPodGroups()
     counts.take([Change(ChangeType.ADDED, group("a", "Pending", "q")), Change(ChangeType.ADDED, group("b", "Running"))])
-    assert +counts.by_queue == {"q": 1, "default": 1}
+    assert +counts.counts == {"q": 1, "default": 1}
     counts.take([Change(ChangeType.MODIFIED, group("a", "Completed", "q"))])
     counts.take([Change(ChangeType.MODIFIED, group("b", "Running", "q"))])
-    assert +counts.by_queue == {"q": 1}
+    assert +counts.counts == {"q": 1}
     counts.take([Change(ChangeType.DELETED, group("b", "Running", "q"))])
-    assert not +counts.by_queue
+    assert not +counts.counts
 
 
 def test_the_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:

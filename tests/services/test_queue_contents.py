@@ -22,8 +22,8 @@ def test_counts_of_queues_without_contents_are_dropped() -> None:
         contents.job_event("ADDED", job)
         for phase in ("Pending", "Running"):
             contents.pod_group_changes([Change(ChangeType.MODIFIED, group(name, phase))])
-        assert (sum(contents.groups[name].values()), contents.jobs[name]) == (1, 1)
+        assert (sum(contents.groups(name).values()), contents.jobs(name)) == (1, 1)
         contents.job_event("DELETED", job)
         contents.pod_group_changes([Change(ChangeType.DELETED, group(name, "Running"))])
-        assert changed[name] == 6
-    assert (contents.groups, dict(contents.jobs)) == ({}, {})
+        assert changed[name] == 5
+        assert (contents.groups(name), contents.jobs(name)) == ({}, 0)

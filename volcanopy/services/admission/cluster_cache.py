@@ -19,6 +19,7 @@ from volcanopy.kube.cache.followed_kinds import (
     POD_GROUPS,
     PRIORITY_CLASSES,
 )
+from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
 from volcanopy.kube.client.api_view import ApiViews
@@ -116,7 +117,7 @@ class ClusterCache:
             cluster=self._sizes.total() if self._nodes.synced.is_set() else {},
             priority_classes=self._classes.objects if self._classes.synced.is_set() else None,
             pod_groups=_objects(self._groups),
-            unfinished=self._unfinished.by_queue,
+            unfinished=self._unfinished.counts,
             hyper_nodes=_objects(self._hyper_nodes),
             queued_jobs=self._waiting.count if _synced(self._groups) and _synced(self._jobs) else None,
             make_pod=self._make_pod,
@@ -139,69 +140,46 @@ class NodeSizes:
     """The allocatable sizes of nodes, of which only the largest matter."""
 
     def __init__(self) -> None:
-        self._of: dict[str, _Shape] = {}
-        self._count: Counter[_Shape] = Counter()
+        self._sizes = ObjectCounts[_Shape]()
         self._largest: tuple[Amounts, ...] | None = ()
         self._total: Amounts | None = None
 
     def take(self, changes: Sequence[Change[Node]]) -> None:
         """Take changes of nodes."""
         for change in changes:
-            name = change.object.metadata.name
             gone = change.type is ChangeType.DELETED
             shape = None if gone else tuple(sorted(change.object.status.allocatable.items()))
-            before = self._of.pop(name, None)
-            if shape is not None:
-                self._of[name] = shape
-            if before == shape:
-                continue
-            self._total = None
-            if before is not None:
-                self._count[before] -= 1
-                if not self._count[before]:
-                    del self._count[before]
-                    self._largest = None
-            if shape is not None:
-                self._count[shape] += 1
-                if self._count[shape] == 1:
+            for changed in self._sizes.put(change.object.metadata.name, shape):
+                self._total = None
+                if self._sizes.counts[changed] == (changed == shape):  # the first node of this size, or the last
                     self._largest = None
 
     def largest(self) -> tuple[Amounts, ...]:
         """Return the maximal sizes: no other node has more of every resource."""
         if self._largest is None:
-            self._largest = maximal(amounts_of(dict(shape)) for shape in self._count)
+            self._largest = maximal(amounts_of(dict(shape)) for shape in self._sizes.counts)
         return self._largest
 
     def total(self) -> Amounts:
         """Return the sum over all nodes."""
         if self._total is None:
             total: Counter[str] = Counter()
-            for shape, count in self._count.items():
+            for shape, count in self._sizes.counts.items():
                 for name, units in amounts_of(dict(shape)).items():
                     total[name] += units * count
             self._total = dict(total)
         return self._total
 
 
-class UnfinishedPodGroups:
+class UnfinishedPodGroups(ObjectCounts[str]):
     """The number of unfinished PodGroups by queue."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, str] = {}
-        self.by_queue: Counter[str] = Counter()
 
     def take(self, changes: Sequence[Change[PodGroup]]) -> None:
         """Take changes of PodGroups."""
         for change in changes:
             group = change.object
             over = change.type is ChangeType.DELETED or group.status.phase == PodGroupPhase.COMPLETED
-            before = self._of.pop(group.metadata.key, None)
-            now = None if over else group.spec.queue or names.DEFAULT_QUEUE
-            if now is not None:
-                self._of[group.metadata.key] = now
-                self.by_queue[now] += 1
-            if before is not None:
-                self.by_queue[before] -= 1
+            self.put(group.metadata.key, None if over else group.spec.queue or names.DEFAULT_QUEUE)
 
 
 def _nothing(_: Sequence[Change[Any]]) -> None:

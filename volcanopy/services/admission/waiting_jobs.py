@@ -11,6 +11,7 @@ from volcanopy.admission.request import User
 from volcanopy.admission.submitter import KEYS, submitter_in
 from volcanopy.api import names
 from volcanopy.api.core import Meta, OwnerReference, PodGroup, ReadModel
+from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Kind
 
@@ -48,70 +49,47 @@ Waiter = tuple[str, User]
 
 
 class WaitingJobs:
-    """The numbers of waiting jobs by queue and submitter."""
+    """The numbers of waiting jobs by queue and submitter. A job is counted by itself while it has no PodGroup."""
 
     def __init__(self) -> None:
-        self.count: Counter[Waiter] = Counter()
-        self._groups: dict[str, Waiter | None] = {}
-        self._jobs: dict[str, Waiter | None] = {}
+        self._waiting = ObjectCounts[Waiter]()
+        self._jobs: dict[str, Waiter] = {}
         self._owner: dict[str, str] = {}
         self._grouped: Counter[str] = Counter()
+
+    @property
+    def count(self) -> Counter[Waiter]:
+        """The numbers."""
+        return self._waiting.counts
 
     def take_groups(self, changes: Sequence[Change[PodGroup]]) -> None:
         """Take changes of PodGroups."""
         for change in changes:
             group, gone = change.object, change.type is ChangeType.DELETED
-            key = group.metadata.key
-            self._put(self._groups, key, None if gone or group.status.phase not in {None, "", "Pending"} else group)
+            key, waits = group.metadata.key, not gone and group.status.phase in {None, "", "Pending"}
+            self._waiting.put(f"PodGroup {key}", _waiter(group) if waits else None)
             owner, before = "" if gone else _job_of(group), self._owner.pop(key, "")
             if owner:
                 self._owner[key] = owner
-            if owner != before:
-                self._regroup(before, -1)
-                self._regroup(owner, +1)
+            for job, number in ((owner, 1), (before, -1)):
+                self._grouped[job] += number if job else 0
+            for job in {owner, before}:
+                self._count(job)
+                if not self._grouped[job]:
+                    del self._grouped[job]
 
     def take_jobs(self, changes: Sequence[Change[QueuedJob]]) -> None:
         """Take changes of jobs."""
         for change in changes:
-            job, gone = change.object, change.type is ChangeType.DELETED
-            waits = not gone and job.status.state.phase in {"", "Pending"} and job.metadata.deletion_timestamp is None
-            key = job.metadata.key
-            before = self._jobs.pop(key, None)
-            if before is not None and not self._grouped[key]:
-                self._less(before)
-            if waits:
-                self._jobs[key] = waiter = _waiter(job)
-                if not self._grouped[key]:
-                    self.count[waiter] += 1
+            job, key = change.object, change.object.metadata.key
+            waits = job.status.state.phase in {"", "Pending"} and job.metadata.deletion_timestamp is None
+            self._jobs.pop(key, None)
+            if waits and change.type is not ChangeType.DELETED:
+                self._jobs[key] = _waiter(job)
+            self._count(key)
 
-    def _regroup(self, job: str, change: int) -> None:
-        """Count a job's PodGroup instead of the job, from its first one to its last."""
-        if not job:
-            return
-        had = self._grouped[job] > 0
-        self._grouped[job] += change
-        has = self._grouped[job] > 0
-        if not has:
-            del self._grouped[job]
-        waiter = self._jobs.get(job)
-        if waiter is not None and had != has:
-            if has:
-                self._less(waiter)
-            else:
-                self.count[waiter] += 1
-
-    def _put(self, table: dict[str, Waiter | None], key: str, group: PodGroup | None) -> None:
-        before = table.pop(key, None)
-        if group is not None:
-            table[key] = waiter = _waiter(group)
-            self.count[waiter] += 1
-        if before is not None:
-            self._less(before)
-
-    def _less(self, waiter: Waiter) -> None:
-        self.count[waiter] -= 1
-        if not self.count[waiter]:
-            del self.count[waiter]
+    def _count(self, job: str) -> None:
+        self._waiting.put(f"{JOBS.kind} {job}", None if self._grouped[job] else self._jobs.get(job))
 
 
 def slim_job(job: QueuedJob) -> QueuedJob:

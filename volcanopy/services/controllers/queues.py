@@ -4,7 +4,7 @@ The scheduler writes other fields of the same status. Both write merge patches o
 """
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from volcanopy.jobcontroller.phases import STOPPED
 from volcanopy.jobcontroller.plan import DeleteCommand, RecordEvent
 from volcanopy.jobcontroller.queues import PatchQueue, PatchQueueStatus, QueueObserved, reconcile_queue
 from volcanopy.kube import machine
+from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.read_your_writes import version
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_view import ApiViews
@@ -50,55 +51,32 @@ class QueueContents:
 
     def __init__(self, changed: Callable[[str], None]) -> None:
         self._changed = changed
-        self._groups: dict[str, tuple[str, PodGroupPhase]] = {}
-        self._jobs: dict[str, str] = {}
-        self.groups: dict[str, Counter[PodGroupPhase]] = {}
-        """By queue that has any: the number of PodGroups in each phase."""
-        self.jobs: Counter[str] = Counter()
-        """By queue that has any: the number of active BatchJobs."""
+        self._groups = ObjectCounts[tuple[str, PodGroupPhase]]()
+        self._jobs = ObjectCounts[str]()
+
+    def groups(self, queue: str) -> dict[PodGroupPhase, int]:
+        """Return the number of PodGroups of a queue in each phase in which there are any."""
+        return {phase: count for phase in PodGroupPhase if (count := self._groups.counts[queue, phase])}
+
+    def jobs(self, queue: str) -> int:
+        """Return the number of active BatchJobs of a queue."""
+        return self._jobs.counts[queue]
 
     def pod_group_changes(self, changes: Sequence[Change[core.PodGroup]]) -> None:
         """Take changes of PodGroups."""
         for change in changes:
-            group = change.object
-            now: tuple[str, PodGroupPhase] | None = None
-            if change.type is not ChangeType.DELETED:
-                now = (group.spec.queue or names.DEFAULT_QUEUE, _phase(group))
-            self._move_group(group.metadata.key, now)
-
-    def _move_group(self, key: str, now: tuple[str, PodGroupPhase] | None) -> None:
-        before = self._groups.pop(key, None)
-        if now is not None:
-            self._groups[key] = now
-        if before == now:
-            return
-        if before is not None:
-            counts = self.groups[before[0]]
-            counts[before[1]] -= 1
-            if not counts.total():
-                del self.groups[before[0]]  # also of a queue that has been deleted, or never existed
-            self._changed(before[0])
-        if now is not None:
-            self.groups.setdefault(now[0], Counter())[now[1]] += 1
-            self._changed(now[0])
+            group, gone = change.object, change.type is ChangeType.DELETED
+            now = None if gone else (group.spec.queue or names.DEFAULT_QUEUE, _phase(group))
+            for queue in {changed[0] for changed in self._groups.put(group.metadata.key, now)}:
+                self._changed(queue)
 
     def job_event(self, event: str | None, job: Json) -> None:
         """Take a BatchJob that was listed, added, changed or deleted."""
         state = (job.get("status") or {}).get("state") or {}
         lives = event != "DELETED" and state.get("phase") not in _STOPPED
-        before = self._jobs.pop(uid_of(job), None)
         now = str((job.get("spec") or {}).get("queue") or names.DEFAULT_QUEUE) if lives else None
-        if now is not None:
-            self._jobs[uid_of(job)] = now
-        if before != now:
-            if now is not None:
-                self.jobs[now] += 1
-            if before is not None:
-                self.jobs[before] -= 1
-                if not self.jobs[before]:
-                    del self.jobs[before]
-            for name in {before, now} - {None}:
-                self._changed(str(name))
+        for queue in self._jobs.put(uid_of(job), now):
+            self._changed(queue)
 
 
 class QueueController(Controller):
@@ -251,13 +229,12 @@ class QueueController(Controller):
     def _observed(self, raw: Json) -> QueueObserved:
         name, above = raw["metadata"]["name"], _parent(raw)
         parent = self.objects.get(above)
-        groups = self.contents.groups.get(name, Counter())
         return QueueObserved(
             parent=None if parent is None else _readable(parent),
             parent_ordered=above in self._commands,
             commands=tuple(self._addressed(command, name) for command in self._commands.get(name, {}).values()),
-            groups={phase: count for phase, count in groups.items() if count},
-            jobs=self.contents.jobs[name],
+            groups=self.contents.groups(name),
+            jobs=self.contents.jobs(name),
         )
 
     def _addressed(self, command: Command, name: str) -> Command:
