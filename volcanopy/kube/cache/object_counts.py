@@ -27,4 +27,4 @@ class ObjectCounts(Generic[G]):
             self.counts[before] -= 1
             if not self.counts[before]:
                 del self.counts[before]
-        return {changed for changed in (before, group) if changed is not None}
+        return {item for item in (before, group) if item is not None}
