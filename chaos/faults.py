@@ -291,7 +291,9 @@ class EvictPod(_UserFault):
     async def inject(self, site: Site) -> bool:
         if (pod := site.a_pod()) is None:
             return False
-        await site.client.evict(site.namespace, pod["metadata"]["name"])
+        name = pod["metadata"]["name"]
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        await site.client.post_raw(raw_kinds.PODS.path(site.namespace, name, "eviction"), body)
         return True
 
 

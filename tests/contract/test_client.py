@@ -16,7 +16,7 @@ from tests.kube.shapes import PODS, RAW_PODS, Thing
 from volcanopy.kube.client.api_client import Client, Listing, PatchType
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
@@ -92,13 +92,18 @@ async def test_a_pod_is_created_bound_once_and_deleted(client: Client, namespace
         await client.delete(PODS, namespace, "p")
 
 
+async def evict(client: Client, namespace: str, name: str, options: Json) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, "deleteOptions": options}
+    await client.post_raw(RAW_PODS.path(namespace, name, "eviction"), body, deadline=0.5)
+
+
 async def test_an_eviction_deletes_a_pod_unless_a_disruption_budget_forbids_it(client: Client, namespace: str) -> None:
     await client.create(PODS, namespace, pod("free"))
-    await client.evict(namespace, "free", grace=0)
+    await evict(client, namespace, "free", {"gracePeriodSeconds": 0})
     with pytest.raises(NotFound):
         await client.get(PODS, namespace, "free")
     with pytest.raises(NotFound):
-        await client.evict(namespace, "free")
+        await evict(client, namespace, "free", {})
     selector = {"matchLabels": {"app": "kept"}}
     budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": selector}}
     await client.create(BUDGETS, namespace, budget)
@@ -107,7 +112,7 @@ async def test_an_eviction_deletes_a_pod_unless_a_disruption_budget_forbids_it(c
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     await client.patch_status(PODS, namespace, "kept", {"status": ready}, PatchType.STRATEGIC)
     with pytest.raises(TooManyRequests) as caught:
-        await client.evict(namespace, "kept", uid=kept.metadata.uid, deadline=5)
+        await evict(client, namespace, "kept", {"preconditions": {"uid": kept.metadata.uid}})
     assert caught.value.has_cause("DisruptionBudget")
 
 

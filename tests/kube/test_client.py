@@ -317,26 +317,6 @@ async def test_a_lost_bind_overtaken_by_another_writer_is_a_conflict(client: Cli
         await client.bind("ns", "p", "n1", uid=uid)
 
 
-async def test_a_rejected_eviction_is_not_retried(client: Client, server: FaultyServer, time: FakeTime) -> None:
-    server.put("pods", "ns", "p")
-    causes = [{"reason": "DisruptionBudget", "message": "the budget needs 3 healthy pods"}]
-    server.faults.append(Fault("POST", "eviction", 429, "TooManyRequests", {"causes": causes, "retryAfterSeconds": 10}))
-    with pytest.raises(TooManyRequests) as caught:
-        await client.evict("ns", "p", uid="u1")
-    assert caught.value.has_cause("DisruptionBudget")
-    assert (caught.value.retry_after, time.pauses) == (10.0, [])
-    await client.evict("ns", "p", uid="u1", grace=0)
-    sent = json.loads(server.bodies[-1])
-    assert (sent["kind"], sent["deleteOptions"]["preconditions"]) == ("Eviction", {"uid": "u1"})
-
-
-async def test_an_eviction_with_a_lost_response_succeeds(client: Client, server: FaultyServer) -> None:
-    server.put("pods", "ns", "p")
-    server.faults.append(Fault("POST", cut="after"))
-    await client.evict("ns", "p")
-    assert not server.objects
-
-
 async def test_a_list_has_pages_of_one_resource_version(client: Client, server: FaultyServer) -> None:
     for number in range(7):
         server.put("pods", "ns", f"p{number}")

@@ -17,8 +17,6 @@ bind                   Retried: the server binds a pod only once. A conflict tha
                        resolved by reading the pod. So: it returns = the pod (that uid) is on that node; ``Conflict`` =
                        it is elsewhere or another pod has its name; ``NotFound`` = it is gone; any other error that is
                        ``in_doubt`` = unknown: keep assuming the bind until the watch shows the pod.
-evict                  Retried; a pod that is already terminating is not counted against its disruption budget again.
-                       ``TooManyRequests`` = the budget allows no disruption now (not retried).
 =====================  =========================================================================================
 """
 
@@ -33,7 +31,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from volcanopy.kube import machine
 from volcanopy.kube.client.backoff import Backoff
@@ -355,24 +353,6 @@ class Client(OwnNames):
                 raise
             current = await self.get(_PODS, namespace, pod, deadline=deadline)
             if current.spec.node_name != node or (uid and current.metadata.uid != uid):
-                raise
-
-    async def evict(
-        self, namespace: str, pod: str, *, uid: str = "", grace: int | None = None, deadline: float = DEADLINE
-    ) -> None:
-        """Evict a pod if its disruption budgets allow it (``pods/eviction``).
-
-        Raises TooManyRequests when a budget does not, NotFound, Conflict when the pod has another ``uid``.
-        """
-        metadata = {"name": pod, "namespace": namespace}
-        body: Json = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-        options = delete_options(uid, "", None, grace)
-        if options:
-            body["deleteOptions"] = Raw(options)
-        try:
-            await self._send("POST", _PODS.path(namespace, pod, "eviction"), _encode(body), deadline)
-        except (NotFound, Conflict) as error:
-            if not _is_own_deletion(error, uid):
                 raise
 
     async def get_raw(self, path: str, *, deadline: float = DEADLINE) -> bytes:

@@ -256,8 +256,7 @@ def _may_repeat(fault: ApiError | NoAnswer, retry: Retry, attempts: int) -> bool
     if isinstance(fault, NoAnswer):
         return not fault.permanent and (retry is Retry.ALWAYS or not fault.maybe_applied)
     if isinstance(fault, TooManyRequests):
-        # A disruption budget that allows no eviction is a 429 as well, but no overload.
-        return not fault.has_cause("DisruptionBudget")
+        return True
     if retry is Retry.IF_NOT_APPLIED and fault.maybe_applied:
         return False
     return fault.code in {502, 503, 504} or (fault.code == 500 and attempts < INTERNAL_ERROR_ATTEMPTS)
