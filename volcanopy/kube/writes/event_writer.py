@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
 from random import Random
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from volcanopy.api.times import format_time
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NoAnswer, NotFound
-from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.kube.client.transport import Clock
@@ -26,6 +26,7 @@ from volcanopy.kube.metrics import registry
 log = Logger(__name__)
 
 EventType = Literal["Normal", "Warning"]
+T = TypeVar("T")
 MESSAGE_LIMIT = 1024
 """Characters of a message that the API server accepts."""
 
@@ -41,6 +42,12 @@ class ObjectReference(Struct, rename="camel", frozen=True, omit_defaults=True):
     resource_version: str = ""
     field_path: str = ""
     """The part of the object, such as `spec.containers{main}`."""
+
+    @classmethod
+    def of(cls, kind: Kind[T], item: T) -> Self:
+        """Return the reference to an object."""
+        identity = kind.identify(item)
+        return cls(kind.api_version, kind.kind, identity.name, identity.namespace, identity.uid, identity.version)
 
     @property
     def key(self) -> tuple[str, str, str, str]:

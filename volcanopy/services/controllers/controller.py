@@ -96,15 +96,7 @@ class Controller(Worker):
 
     def reference(self, manifest: Json) -> ObjectReference:
         """Return an object of the own kind as the subject of Events."""
-        meta = manifest["metadata"]
-        return ObjectReference(
-            api_version=self.kind.api_version,
-            kind=self.kind.kind,
-            name=meta["name"],
-            namespace=meta.get("namespace", ""),
-            uid=meta["uid"],
-            resource_version=meta["resourceVersion"],
-        )
+        return ObjectReference.of(self.kind, manifest)
 
     def record(self, manifest: Json, event_type: Any, reason: str, message: str) -> None:
         """Record an event of an object of the own kind."""

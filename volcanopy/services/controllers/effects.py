@@ -32,6 +32,7 @@ from volcanopy.kube.client.raw_kinds import (
     SECRETS,
     SERVICES,
     VOLUME_CLAIMS,
+    of_object,
 )
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.write_slots import WriteSlots
@@ -240,16 +241,8 @@ def _summary(effect: effects.Effect) -> str:
 
 
 def reference(job: Json) -> ObjectReference:
-    """Return the job as the subject of Events."""
-    meta = job["metadata"]
-    return ObjectReference(
-        api_version=job.get("apiVersion", JOBS.api_version),
-        kind=job.get("kind", JOBS.kind),
-        name=meta["name"],
-        namespace=meta["namespace"],
-        uid=meta["uid"],
-        resource_version=meta["resourceVersion"],
-    )
+    """Return the job, in its API, as the subject of Events."""
+    return ObjectReference.of(of_object(JOBS, job.get("apiVersion", JOBS.api_version)), job)
 
 
 def new_ssh_keys() -> dict[str, str]:

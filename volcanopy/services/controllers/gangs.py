@@ -143,8 +143,7 @@ class GangController(GroupWorker):
         gang = self._gangs.get(key)
         if gang is None:
             return super().subject(key)
-        kind, meta = self._reflectors[key.split("/")[1]].kind, gang.metadata
-        return ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid, meta.resource_version)
+        return ObjectReference.of(self._reflectors[key.split("/")[1]].kind, gang)
 
     async def reconcile(self, key: str) -> datetime | None:
         """Reconcile one gang."""

@@ -69,7 +69,7 @@ class GroupWorker(Worker):
     def subject(self, key: str) -> ObjectReference | None:
         """Return the newest of the pods."""
         pods = self._pods.get(key)
-        return None if not pods else _reference(next(reversed(pods.values())))
+        return None if not pods else ObjectReference.of(WORKLOAD_PODS, next(reversed(pods.values())))
 
     async def _carry_out(self, key: str, effects: Iterable[GroupEffect]) -> None:
         """Apply effects in their order, those on pods concurrently: as many as a step has, the others in the next one."""
@@ -132,8 +132,3 @@ class GroupWorker(Worker):
         known = self._pods.get(key, {}).get(effect.pod)
         if known is not None and known.metadata.uid == joined.metadata.uid:
             self._pods[key][effect.pod] = slim(joined)
-
-
-def _reference(pod: WorkloadPod) -> ObjectReference:
-    meta = pod.metadata
-    return ObjectReference("v1", "Pod", meta.name, meta.namespace, meta.uid, meta.resource_version)

@@ -34,11 +34,6 @@ def _kind(item: Any) -> Kind[Any]:
     return of_object(_KINDS[type(item)], getattr(item, "api_version", ""))
 
 
-def _reference(item: Any) -> ObjectReference:
-    kind, meta = _kind(item), item.metadata
-    return ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
-
-
 class QuarantineReports:
     """Reports excluded objects; conditions are written by :meth:`run`."""
 
@@ -51,7 +46,7 @@ class QuarantineReports:
         kind = _kind(entry.object)
         message = f"excluded from scheduling until it is changed: {entry.error}"
         log.error("object excluded", kind=kind.kind, key=entry.key, error=entry.error)
-        self._recorder.record(_reference(entry.object), "Warning", REASON, message)
+        self._recorder.record(ObjectReference.of(kind, entry.object), "Warning", REASON, message)
         self._waiting.put_nowait((entry, message))
 
     def conflict(self, item: Any, taken: Any) -> None:
@@ -59,7 +54,7 @@ class QuarantineReports:
         kind, other, key = _kind(item), _kind(taken), item.metadata.key
         message = f'ignored: {other.kind} "{key}" of {other.group} has this name: delete one of them'
         log.warning("name in use", kind=kind.kind, group=kind.group, key=key, taken=other.group)
-        self._recorder.record(_reference(item), "Warning", NAME_IN_USE, message)
+        self._recorder.record(ObjectReference.of(kind, item), "Warning", NAME_IN_USE, message)
 
     async def run(self) -> None:
         """Write conditions until cancelled."""

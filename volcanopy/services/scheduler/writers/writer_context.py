@@ -42,9 +42,7 @@ class WriterContext:
     def record_event(self, item: core.Pod | core.PodGroup, event_type: EventType, reason: str, message: str) -> None:
         """Record an event of an object."""
         kind: Kind[Any] = PODS if isinstance(item, core.Pod) else of_object(POD_GROUPS, item.api_version)
-        meta = item.metadata
-        reference = ObjectReference(kind.api_version, kind.kind, meta.name, meta.namespace, meta.uid)
-        self.recorder.record(reference, event_type, reason, message)
+        self.recorder.record(ObjectReference.of(kind, item), event_type, reason, message)
 
     async def patch_pod(self, key: str, patch: Json, form: PatchType = PatchType.STRATEGIC) -> bool:
         """PatchType a pod's status; False if that pod is gone. Other errors are raised."""
