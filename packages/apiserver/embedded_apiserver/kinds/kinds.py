@@ -60,8 +60,3 @@ class Kind:
     def qualified(self) -> str:
         """`pods` or `jobs.batch`: the resource as messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
-    def prefix(self) -> str:
-        """The path under which the group version is served."""
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

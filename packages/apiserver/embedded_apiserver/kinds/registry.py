@@ -70,10 +70,6 @@ class Registry:
                 preferred = preferred or kind
         return preferred
 
-    def kinds(self) -> list[Kind]:
-        """All of them, grouped as discovery lists them."""
-        return list(self._by_path.values())
-
     def groups(self) -> dict[str, list[str]]:
         """Groups and their versions, the preferred one first; the core group is ""."""
         versions: dict[str, set[str]] = {}
