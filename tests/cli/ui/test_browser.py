@@ -162,6 +162,30 @@ async def test_the_page_of_a_waiting_job_shows_what_explain_prints(gangs: Run, k
     assert text.count("more nodes like") == explained.count("more nodes like")
 
 
+async def test_the_first_changes_are_shown_while_the_scheduler_is_asked_for_all(gangs: Run, kubeconfig: Path) -> None:
+    asked = asyncio.Event()
+
+    async def ended(route: Any) -> None:
+        document = await (await route.fetch()).json()
+        document["report"]["searchEnded"] = "budget ended"
+        await route.fulfill(json=document)
+
+    async def held(route: Any) -> None:
+        await asked.wait()
+        await route.continue_()
+
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.route("**/*remedies=first", ended)
+        await tab.route("**/*remedies=all", held)
+        await tab.goto(f"{url}#/jobs/test-browser/waits")
+        await tab.get_by_text("more nodes like").first.wait_for()
+        searching = tab.get_by_text("It is asked for more.")
+        await searching.wait_for()
+        asked.set()
+        await searching.wait_for(state="detached")
+        assert await tab.get_by_text("more nodes like").count() >= 1
+
+
 async def test_the_picture_of_a_flow_shows_its_jobs_by_level_and_the_critical_path(
     pipeline: Run, kubeconfig: Path
 ) -> None:

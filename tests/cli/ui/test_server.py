@@ -86,7 +86,7 @@ async def test_the_pages_of_flows_equal_the_commands(gangs: Run, kubeconfig: Pat
 
 async def test_the_page_of_a_job_equals_explain_with_its_remedies(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, session):
-        document = await get(session, f"{url}api/jobs/test-server/waits?remedies=1")
+        document = await get(session, f"{url}api/jobs/test-server/waits?remedies=all")
     explained = json.loads((await told(gangs, "explain", "job", "waits", "-o", "json")).out)
     for field in ("state", "gate", "result"):
         assert document["report"][field] == explained[field]

@@ -46,7 +46,7 @@ async def test_jobs_of_both_apis_are_shown_explained_and_changed(both: Path) -> 
         async with session.get(f"{url}api/changes") as changes:
             while "numbers" not in (await get(session, f"{url}api/jobs/default/waits"))["report"]:
                 await changes.content.readuntil(b"\n\n")
-        waits = await get(session, f"{url}api/jobs/default/waits?remedies=1")
+        waits = await get(session, f"{url}api/jobs/default/waits?remedies=all")
         assert waits["report"]["numbers"]["position"] == "1"
         assert any("more node" in remedy["text"] for remedy in waits["report"]["remedies"])
         assert waits["actions"] == ["suspend", "delete"]

@@ -66,7 +66,8 @@ _AGES = 10.0
 _SILENCE = 15.0
 """Seconds after which an event without news shows that the connection lives."""
 _LOG_SILENCE = 3600.0
-_REMEDY_SECONDS = 3.0
+_REMEDY_SECONDS = {"first": 0.3, "all": 3.0}
+"""Work of the search for changes that let a job start: for the first ones, which are shown meanwhile, and for all."""
 _BODY = 1024 * 1024
 _KEPT = 32
 """Most documents in the cache."""
@@ -299,7 +300,7 @@ class Page:
 
     async def _job(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        seconds = _REMEDY_SECONDS if request.query.get("remedies") else 0.0
+        seconds = _REMEDY_SECONDS.get(request.query.get("remedies", ""), 0.0)
         return _json(await job_document(request[VIEWER].client, namespace, name, seconds, request.query.get("api", "")))
 
     async def _flows(self, request: web.Request) -> web.Response:

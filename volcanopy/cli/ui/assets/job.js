@@ -22,6 +22,7 @@ export function job(namespace, name) {
   const log = h("div");
   const element = h("div", {}, h("h1", {}, `${namespace}/${name}`), buttons, first, log, second);
   let remedies = null;
+  let complete = false;
   let searched = "";
   let stopLog = null;
   let allowed = null;
@@ -51,7 +52,19 @@ export function job(namespace, name) {
     await actions(data);
     if (report.state === "pending" && searched !== report.summary) {
       searched = report.summary;
-      get(`${path}?${query}&remedies=1`).then((answer) => { remedies = answer.report; return refresh(); }).catch(() => {});
+      search(searched).catch(({ message }) => { remedies ??= { notes: [message] }; });
+    }
+  }
+
+  // Shows the first changes that let the job start while the scheduler is asked for all of them.
+  async function search(summary) {
+    for (const part of ["first", "all"]) {
+      const answer = (await get(`${path}?${query}&remedies=${part}`)).report;
+      if (searched !== summary) return;
+      complete = part === "all" || !answer.searchEnded;
+      if (complete || answer.remedies?.length) remedies = answer;
+      await refresh();
+      if (complete) return;
     }
   }
 
@@ -60,7 +73,7 @@ export function job(namespace, name) {
     if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
     const rows = remedies.remedies ?? [];
     if (!rows.length) return card("Starts with", h("p", { class: "dim" }, unknown(remedies)));
-    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster."));
+    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster.", complete ? null : " It is asked for more."));
   }
 
   // Buttons for what the viewer may do, and the phase of the job accepts.
