@@ -30,6 +30,7 @@ def gangs(volcanopy: Run, kubeconfig: Path) -> Iterator[Run]:
 def test_a_pipe_gets_the_state_once_with_the_reason_of_a_waiting_job(gangs: Run) -> None:
     ended = gangs("top", "-n", "test-top")
     assert (ended.status, ended.err) == (0, "")
+    assert not any(line.endswith(" ") for line in ended.lines)
     lines = [line.split() for line in ended.lines]
     assert re.fullmatch(r"3 nodes, \d+ pods?, jobs: 1 Pending, 1 Running", ended.lines[0].strip())
     jobs = [words for words in lines if words and words[0].startswith("test-top/")]
@@ -51,6 +52,14 @@ def test_a_terminal_is_redrawn_when_the_cluster_changes(gangs: Run, kubeconfig: 
         gangs("job", "submit", "-f", "-", stdin=GANG.format(name="later", pods=1, cpu=1))
         read_until(end, process, "test-top/later")
         gangs("job", "delete", "later")
+
+
+def test_a_narrow_terminal_has_phase_and_reason_of_jobs_and_all_columns_of_queues(gangs: Run, kubeconfig: Path) -> None:
+    with terminal([*COMMAND, "top", "-n", "test-top"], {"KUBECONFIG": str(kubeconfig)}, 80) as (process, end):
+        shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", read_until(end, process, "NODE"))
+    assert re.search(r"NAME +PHASE +QUEUE +AGE +REASON", shown)
+    assert re.search(r"QUEUE +\S+ +ALLOCATED +FAIR SHARE +CAPABILITY +WAITING +STATE", shown)
+    assert re.search(r"test-top/waits .*Pending .*request exceeds", shown)
 
 
 async def test_ages_grow_while_the_cluster_does_not_change(monkeypatch: pytest.MonkeyPatch) -> None:

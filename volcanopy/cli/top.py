@@ -24,13 +24,14 @@ from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.printable import printable
 
-_BAR = 20
-"""Characters of a bar."""
+_WIDE = 120
+"""Characters of a line from which all columns are shown."""
 _LONGEST_NAME = 40
-"""Characters of a job's name that are always shown."""
+"""Characters of a job's name in a narrow terminal."""
 _FIXED = 12
 """Lines besides the rows of queues, jobs and nodes."""
 _JOB_COLUMNS = ("NAME", "PHASE", "READY", "TOTAL", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "REASON")
+_NARROW_JOB_COLUMNS = ("NAME", "PHASE", "QUEUE", "AGE", "REASON")
 _PIPE = 1000
 """Characters of a line that is not cut, in a pipe."""
 _SECONDS = 1.0
@@ -51,7 +52,9 @@ async def show(client: Client, namespace: str | None, resource: str, *, once: bo
         _check_resource(view, resource)
         if once or not sys.stdout.isatty():
             console = console if sys.stdout.isatty() else tables.console(_PIPE)
-            console.print(picture(view, resource, current_time(), console))
+            with console.capture() as captured:
+                console.print(picture(view, resource, current_time(), console))
+            print(*map(str.rstrip, captured.get().splitlines()), sep="\n")
             return
         with Live(console=console, auto_refresh=False, screen=True) as live:
             while True:
@@ -79,9 +82,11 @@ def picture(view: ClusterView, resource: str, now: datetime, console: Console) -
     queues = documents.queues(view, resource, history=False)
     jobs = documents.jobs(view, {}, now)
     rows = max(3, (console.height if console.is_terminal else 1000) - _FIXED - len(overview["resources"]))
-    parts: list[RenderableType] = [_counts(overview), _resources(overview), _queues(queues, rows // 3)]
-    parts.append(_jobs(jobs, rows // 3) if jobs["total"] else Text("no jobs"))
-    parts.append(_nodes(documents.cluster_map(view), resource or queues["resource"], rows // 3))
+    is_wide = console.width >= _WIDE
+    bar = 20 if is_wide else 10
+    parts: list[RenderableType] = [_counts(overview), _resources(overview, bar), _queues(queues, rows // 3, bar)]
+    parts.append(_jobs(jobs, rows // 3, is_wide=is_wide) if jobs["total"] else Text("no jobs"))
+    parts.append(_nodes(documents.cluster_map(view), resource or queues["resource"], rows // 3, bar))
     problems = [f"{missing.kind}: {missing.message}" for missing in view.missing()]
     return Group(*parts, *(Text(printable(text), style="red") for text in problems))
 
@@ -92,16 +97,16 @@ def _counts(overview: Json) -> Text:
     return Text(f"{', '.join(counts)}, jobs: {phases}", style="bold")
 
 
-def _resources(overview: Json) -> Table:
+def _resources(overview: Json, bar: int) -> Table:
     table = _table("", ("RESOURCE", "", "ALLOCATED"))
     for entry in overview["resources"]:
         allocated = entry["allocated"] / entry["allocatable"] if entry["allocatable"] else 0.0
         text = f"{entry['allocatedText']} of {entry['allocatableText']}, {allocated:.0%}"
-        table.add_row(entry["name"], _bar(allocated), text)
+        table.add_row(entry["name"], _bar(allocated, bar), text)
     return table
 
 
-def _queues(document: Json, most: int) -> Table:
+def _queues(document: Json, most: int, bar: int) -> Table:
     resource, amounts = document["resource"], document["amounts"]
     titles = ("QUEUE", resource.upper(), "ALLOCATED", "FAIR SHARE", "CAPABILITY", "WAITING", "STATE")
     table = _table("Queues", titles)
@@ -114,7 +119,7 @@ def _queues(document: Json, most: int) -> Table:
             for kind in ("allocated", "fairShare", "capability", "waiting")
         ]
         name = f"{'  ' * depth}{queue['name']}"
-        table.add_row(name, _bar(queue_amounts["allocated"] / share if share else 0.0), *texts, queue["state"])
+        table.add_row(name, _bar(queue_amounts["allocated"] / share if share else 0.0, bar), *texts, queue["state"])
     return _with_rest(table, len(entries) - most)
 
 
@@ -124,11 +129,14 @@ def _walk(queues: Iterable[Json], depth: int) -> Iterable[tuple[Json, int]]:
         yield from _walk(queue.get("children") or (), depth + 1)
 
 
-def _jobs(document: Json, most: int) -> Table:
-    places = [document["headings"].index(title) for title in _JOB_COLUMNS]
-    table = _table("Jobs", _JOB_COLUMNS)
+def _jobs(document: Json, most: int, *, is_wide: bool) -> Table:
+    """Return the jobs, with the columns for which there is space; the reason has what the others leave."""
+    titles = _JOB_COLUMNS if is_wide else _NARROW_JOB_COLUMNS
+    places = [document["headings"].index(title) for title in titles]
+    table = _table("Jobs", titles)
+    table.expand, table.columns[-1].ratio = True, 1
     rows = list(zip(document["rows"], document["keys"], strict=True))[:most]
-    table.columns[0].min_width = min(_LONGEST_NAME, max(len(key) for _, key in rows))
+    table.columns[0].max_width = None if is_wide else _LONGEST_NAME
     for row, key in rows:
         cells = [Text(printable(row[place])) for place in places]
         cells[0] = Text(printable(key))
@@ -137,7 +145,7 @@ def _jobs(document: Json, most: int) -> Table:
     return _with_rest(table, document["total"] - most)
 
 
-def _nodes(document: Json, resource: str, most: int) -> Table:
+def _nodes(document: Json, resource: str, most: int, bar: int) -> Table:
     """The nodes with the most allocated first."""
     place = document["resources"].index(resource) if resource in document["resources"] else 0
     table = _table("Nodes", ("NODE", resource.upper(), "ALLOCATED", "PODS", "STATE"))
@@ -149,7 +157,7 @@ def _nodes(document: Json, resource: str, most: int) -> Table:
     entries.sort(key=lambda entry: (-entry[0], entry[1]))
     for part, name, state, allocated, total, pods in entries[:most]:
         amounts = f"{quantity.shown(resource, allocated)} of {quantity.shown(resource, total)}"
-        table.add_row(name, _bar(part), amounts, str(pods), state)
+        table.add_row(name, _bar(part, bar), amounts, str(pods), state)
     return _with_rest(table, len(entries) - most)
 
 
@@ -166,8 +174,8 @@ def _with_rest(table: Table, rest: int) -> Table:
     return table
 
 
-def _bar(part: float) -> Text:
-    """Return a bar; what exceeds the whole, such as borrowed amounts, is marked."""
-    filled = round(min(1.0, part) * _BAR)
+def _bar(part: float, length: int) -> Text:
+    """Return a bar of so many characters; what exceeds the whole, such as borrowed amounts, is marked."""
+    filled = round(min(1.0, part) * length)
     text = Text("█" * filled, style="green" if part <= 1 else "yellow")
-    return text.append("░" * (_BAR - filled), style="dim")
+    return text.append("░" * (length - filled), style="dim")

@@ -19,8 +19,8 @@ _display: "Progress | None" = None
 def progress(text: Text, part: Callable[[], float] | None = None) -> Iterator[None]:
     """Show a text while the block runs, with the time that it has taken.
 
-    With ``part``, which returns what is done as a number from 0 to 1, also the time that remains. Blocks of several threads
-    and tasks have a line each.
+    With ``part``, which returns what is done as a number from 0 to 1, also a bar and the remaining time. Blocks of
+    several threads and tasks have a line each.
     """
     global _display  # noqa: PLW0603 - a terminal has one display
     if not sys.stderr.isatty():
@@ -47,6 +47,8 @@ def _new_display() -> "Progress":
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
@@ -63,11 +65,21 @@ def _new_display() -> "Progress":
                 self.update(task.id, description=description, completed=part() if part is not None else None)
             return super().get_renderables()
 
+    class OfPart(ProgressColumn):
+        """A column of lines with a part; the text of the others has its space."""
+
+        def __init__(self, column: ProgressColumn) -> None:
+            super().__init__()
+            self._column = column
+
+        def render(self, task: Task) -> "RenderableType":
+            return "" if task.total is None else self._column.render(task)
+
     return Display(
         TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
-        BarColumn(20),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        OfPart(BarColumn(20)),
+        TimeElapsedColumn(table_column=Column(min_width=7)),
+        OfPart(TimeRemainingColumn()),
         console=Console(stderr=True),
         expand=True,
         refresh_per_second=4,
