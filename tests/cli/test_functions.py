@@ -113,6 +113,12 @@ def test_a_call_beyond_its_memory_says_so(executor: Executor) -> None:
         executor.submit(bytearray, 2**30).result(timeout=120)
 
 
+def test_calls_of_an_array_that_end_without_an_outcome_have_the_exit_codes_of_their_pods(executor: Executor) -> None:
+    calls = executor.submit_array(os._exit, [3, 4])
+    errors = [str(call.exception(timeout=120)) for call in calls]
+    assert [error.rpartition(": ")[2] for error in errors] == ["Error, exit code 3", "Error, exit code 4"]
+
+
 def test_a_block_that_raises_leaves_its_jobs_and_names_them(processes: Path, tmp_path: Path) -> None:
     """Ctrl-C while a call waits must not wait for the call."""
     executor = Executor(tmp_path, cpu=4000, kubeconfig=processes)
@@ -123,6 +129,11 @@ def test_a_block_that_raises_leaves_its_jobs_and_names_them(processes: Path, tmp
     assert not call.done()
     call.cancel()
     executor.shutdown()
+
+
+def test_a_variable_of_another_type_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"^env\['B'\]: None is of type NoneType: use a string$"):
+        Executor(tmp_path, env={"B": None})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("options", [{"gpus": 1.5}, {"kubeconfig": "/of/nobody"}])

@@ -55,6 +55,7 @@ def test_a_script_is_passed_as_it_is_with_its_arguments(tmp_path: Path) -> None:
         ({"array": "1-2", "replicas": 3}, "--array: sets the number of pods: leave out --replicas and --min"),
         ({"interactive": True, "replicas": 2}, "--interactive: runs one pod: leave out --replicas, --array"),
         ({"image": ""}, "specify --image, or a command to run on a process node"),
+        ({"image": "", "here": True}, "specify --image, or a command to run on a process node"),
         ({"cpu": "2", "cpu_limit": "1"}, "--cpu-limit: 1 is less than the request 2"),
         ({"memory_limit": "x"}, "--memory-limit: "),
         ({"script": Path("absent")}, "--script: cannot read absent: No such file or directory"),

@@ -105,6 +105,11 @@ def test_the_official_client_uses_the_connection(kubeconfig: Path) -> None:
         ({"array": 3}, "array: 3 is of type int: use a string"),
         ({"deadline": 60}, "deadline: 60 is of type int: use a string"),
         ({"image": None}, "image: None is of type NoneType: use a string"),
+        ({"memory": True}, "memory: True is of type bool: use a number, or a quantity such as 500m or 2Gi"),
+        ({"here": "yes"}, "here: 'yes' is of type str: use True or False"),
+        ({"plugins": "svc"}, "plugins: 'svc' is of type str: use a list of strings"),
+        ({"command": (), "tasks": [1]}, "tasks: [1] is of type list: use a dict of names and tasks"),
+        ({"command": (), "tasks": {"a": ["true"]}}, "tasks['a']: ['true'] is of type list: use volcanopy.Task"),
     ],
 )
 def test_an_argument_of_another_type_is_named(arguments: dict[str, Any], message: str) -> None:
@@ -123,6 +128,8 @@ def test_a_name_and_a_time_of_another_type_are_named() -> None:
         Job.attach(job)  # type: ignore[arg-type]
     with pytest.raises(JobError, match=r"^timeout: '10s' is of type str: use seconds$"):
         job.wait(timeout="10s")  # type: ignore[arg-type]
+    with pytest.raises(JobError, match=r"^tail: 'all' is of type str: use a number of lines$"):
+        job.logs(tail="all")  # type: ignore[arg-type]
 
 
 def test_an_argument_that_does_not_exist_is_an_error_of_job() -> None:
@@ -134,6 +141,8 @@ def test_an_argument_that_does_not_exist_is_an_error_of_job() -> None:
 
 
 def test_invalid_values_are_named() -> None:
+    with pytest.raises(JobError, match=r"^specify image, or a command to run on a process node$"):
+        Job([], here=True)
     with pytest.raises(JobError, match=r"^array: 'x' is invalid"):
         Job(["true"], array="x")
     with pytest.raises(JobError, match=r"^name: 'My Job' is invalid: use lower case letters"):

@@ -33,7 +33,7 @@ from volcanopy.client.jobs.program import Array, literal
 from volcanopy.client.progress import progress
 from volcanopy.client.sdk.connected import Connected, JobError, job_errors
 from volcanopy.client.sdk.job import Job
-from volcanopy.client.sdk.tasks import Amount, amount, check_types
+from volcanopy.client.sdk.tasks import Amount, amount, check_types, variables
 from volcanopy.kube.client.kinds import Json
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -137,7 +137,7 @@ class Executor(futures.Executor):
             here=not image,
             queue=queue,
             deadline=deadline or None,
-            env=[f"{name}={value}" for name, value in (env or {}).items()],
+            env=variables(env or {}),
             cpu=amount("cpu", cpu),
             memory=amount("memory", memory),
             gpus=gpus,

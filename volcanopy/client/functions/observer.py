@@ -115,11 +115,12 @@ class Observer:
     ) -> None:
         if call.done():
             return
-        text = f'job "{call.element.job}" was deleted' if deleted else f'job "{call.element.job}": {summary(job)}'
+        pods = [] if deleted else [pod for pod in await pods_of(client, job) if index_of(pod) == call.index]
+        cause = next((end for pod in pods if call.element.count > 1 and (end := _end_of(pod))), summary(job))
+        text = f'job "{call.element.job}" was deleted' if deleted else f'job "{call.element.job}": {cause}'
         if "OOMKilled" in text:
             text += ": more memory than that of its Executor"
-        pods = [] if deleted else await pods_of(client, job)
-        text += await failure_log(client, (pod for pod in pods if index_of(pod) == call.index))
+        text += await failure_log(client, pods)
         self._end(call, JobError(text))
 
     def _end(self, call: FunctionJob[Any], error: BaseException | None, value: Any = None) -> None:
@@ -134,3 +135,9 @@ class Observer:
             else:
                 call.observe("Failed", str(error))
                 call.set_exception(error)
+
+
+def _end_of(pod: Pod) -> str:
+    """Return how the program of a pod ended; empty if it has not."""
+    ends = (status.state.terminated for status in pod.status.container_statuses)
+    return next((f"pod {pod.metadata.name}: {end.cause}, exit code {end.exit_code}" for end in ends if end), "")

@@ -78,7 +78,7 @@ def outcome(store: str, index: int) -> tuple[bool, Any]:
     try:
         import cloudpickle  # noqa: F401, PLC0415 - pickled functions need it
     except ImportError:
-        return False, RuntimeError("the image of the pod lacks the Python package cloudpickle: install it there")
+        return False, RuntimeError("the Python of the pod lacks the package cloudpickle: install it there")
     try:
         function = pickle.loads(read(store, FUNCTION))
         arguments, keywords = pickle.loads(read(store, arguments_name(index)))
@@ -135,7 +135,8 @@ def main() -> int:
     try:
         write(store, outcome_name(index), content)
     except OSError as error:
-        sys.exit(f"{store}: {error.strerror}: the pod's user {os.getuid()} must be able to write to this folder")
+        user = f"the pod's user {os.getuid()} must be able to write to this folder"
+        sys.exit(f"{store}: {error.strerror}: {user}; where root runs `volcanopy local up`, add --run-as-root")
     return 0 if returned else FAILED
 
 

@@ -107,7 +107,7 @@ def _estimate(text: str) -> str:
 
 def _check_combination(options: JobOptions) -> None:
     """Raise CommandError for options that exclude each other."""
-    if not (options.image or options.here or options.script or options.arguments or options.interactive):
+    if not (options.image or options.script or options.arguments or options.interactive):
         raise CommandError("specify --image, or a command to run on a process node", 2)
     if options.name and not _NAME.fullmatch(options.name):
         raise CommandError(

@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self
 
 from volcanopy.api import names
@@ -182,6 +183,7 @@ class AsyncJob:
 
     async def logs(self, tail: int | None = None) -> dict[str, str]:
         """Return the logs of the first container of every started pod, by pod name. Raises JobError."""
+        check_types((int, NoneType), "a number of lines", tail=tail)
         async with self._reading() as (client, body):
             return {
                 pod.metadata.name: await end_of_log(client, pod, tail)

@@ -17,9 +17,10 @@ Amount = str | float
 
 
 def check_types(kind: type | tuple[type, ...], remedy: str, **arguments: object) -> None:
-    """Raise JobError for an argument of another type; ``remedy`` is what to use."""
+    """Raise JobError for an argument of another type; ``remedy`` is what to use. A bool is no number, a str no sequence."""
     for name, value in arguments.items():
-        if not isinstance(value, kind):
+        excluded = (isinstance(value, bool) and kind is not bool) or (isinstance(value, str) and kind is Sequence)
+        if excluded or not isinstance(value, kind):
             raise JobError(f"{name}: {value!r} is of type {type(value).__name__}: use {remedy}")
 
 
@@ -31,6 +32,13 @@ def amount(argument: str, value: Amount) -> str:
     if not math.isfinite(value):
         raise JobError(f"{argument}: {value} is not finite")
     return str(int(value)) if value == int(value) else f"{round(value * 1000)}m"
+
+
+def variables(env: Mapping[str, str]) -> list[str]:
+    """Return variables as ``name=value``. Raises JobError for values of other types."""
+    check_types(Mapping, "a dict", env=env)
+    check_types((str, os.PathLike, int, float), "a string", **{f"env[{name!r}]": value for name, value in env.items()})
+    return [f"{name}={value}" for name, value in env.items()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +66,9 @@ class Task:
         check_types(Sequence, "a list of strings", command=self.command)
         for word in self.command:
             check_types((str, os.PathLike), "strings", command=word)
-        check_types(Mapping, "a dict", env=self.env)
-        values = {f"env[{variable!r}]": value for variable, value in self.env.items()}
-        check_types((str, os.PathLike, int, float), "a string", **values)
         check_types(str, "a string", image=self.image)
+        check_types(bool, "True or False", here=self.here)
+        variables(self.env)
         if self.template is not None and (
             self.command or self.image or self.script or self.gpus or self.env or self.here
         ):
@@ -72,9 +79,12 @@ def job_body(
     tasks: Mapping[str, Task], *, name: str, array: str, queue: str, plugins: Sequence[str], deadline: str
 ) -> Json:
     """Return the BatchJob of these tasks, which start together. Raises JobError for invalid values."""
+    check_types(Mapping, "a dict of names and tasks", tasks=tasks)
     if not tasks:
         raise JobError("tasks: name at least one task")
+    check_types(Task, "volcanopy.Task", **{f"tasks[{key!r}]": task for key, task in tasks.items()})
     check_types(str, "a string", name=name, array=array, queue=queue, deadline=deadline)
+    check_types(Sequence, "a list of strings", plugins=plugins)
     common = JobOptions(name=name, array=array, queue=queue, plugin=list(plugins), deadline=deadline or None)
     with job_errors():
         bodies = [_of_task(task, replace(common, task=key)) for key, task in tasks.items()]
@@ -98,7 +108,7 @@ def _of_task(task: Task, common: JobOptions) -> Json:
         cpu=amount("cpu", task.cpu),
         memory=amount("memory", task.memory),
         gpus=task.gpus,
-        env=[f"{key}={value}" for key, value in task.env.items()],
+        env=variables(task.env),
         here=task.here,
     )
     body = manifest(options)
