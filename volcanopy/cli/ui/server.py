@@ -66,7 +66,7 @@ _AGES = 10.0
 _SILENCE = 15.0
 """Seconds after which an event without news shows that the connection lives."""
 _LOG_SILENCE = 3600.0
-_REMEDY_SECONDS = {"first": 0.3, "all": 3.0}
+_REMEDY_SECONDS = {"first": 0.1, "all": 3.0}
 """Work of the search for changes that let a job start: for the first ones, which are shown meanwhile, and for all."""
 _BODY = 1024 * 1024
 _KEPT = 32
