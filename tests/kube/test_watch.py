@@ -324,15 +324,39 @@ async def test_a_watch_from_a_future_version_is_detected(client: Client, server:
         assert reflector.counters.lists == 2
 
 
-async def test_a_malformed_object_counts_as_absent(client: Client, server: FaultyServer, time: FakeTime) -> None:
+async def test_what_can_be_read_of_a_malformed_object_is_the_object(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
     server.put("pods", "ns", "a", spec={"size": 1})
-    server.put("pods", "ns", "b", spec={"size": "many"})
+    server.put("pods", "ns", "b", spec={"size": "many", "nodeName": "n"})
     async with following(client, time) as (reflector, follower):
+        assert reflector.rejected.keys() == {"ns/b"}
+        assert reflector.objects["ns/b"].spec.node_name == "n"
         server.put("pods", "ns", "a", spec={"size": "many"})
         server.put("pods", "ns", "b", spec={"size": 2})
+        server.put("pods", "ns", "c")
+        await follower.until("ns/c")
+        assert reflector.rejected.keys() == {"ns/a"}
+        server.remove("pods", "ns", "a")
+        server.put("pods", "ns", "d")
+        await follower.until("ns/d")
+        assert follower.descriptions == [
+            *("Added a", "Added b", "Modified a", "Modified b", "Added c", "Deleted a", "Added d")
+        ]
+        assert not reflector.rejected
+        assert reflector.counters.rejected == 3, "the deleted one besides"
+
+
+async def test_a_malformed_object_without_readable_metadata_counts_as_absent(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    server.put("pods", "ns", "a")
+    async with following(client, time) as (reflector, follower):
+        server.put("pods", "ns", "a", metadata={"labels": 1})
+        server.put("pods", "ns", "b")
         await follower.until("ns/b")
         assert follower.descriptions == ["Added a", "Deleted a", "Added b"]
-        assert reflector.counters.rejected == 2
+        assert reflector.counters.rejected == 1
 
 
 async def test_what_can_be_read_of_a_malformed_object_is_delivered_on_request(

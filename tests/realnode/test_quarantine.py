@@ -22,10 +22,9 @@ def set_condition(client: ClusterClient, kind: str, name: str, condition: Json) 
     client.kubectl("patch", kind, name, "--subresource=status", "--type=strategic", f"--patch={patch}")
 
 
-def reports(client: ClusterClient, name: str, namespace: str) -> list[str]:
-    """Return the messages of the events of a quarantined object."""
-    selector = f"--field-selector=involvedObject.name={name},reason=Quarantined"
-    return [item["message"] for item in client.cluster.get("events", f"--namespace={namespace}", selector)["items"]]
+def events_of(name: str, namespace: str) -> tuple[str, ...]:
+    """Return the arguments of kubectl for the events of a quarantined object."""
+    return "events", f"--namespace={namespace}", f"--field-selector=involvedObject.name={name},reason=Quarantined"
 
 
 def quarantined(client: ClusterClient, kind: str) -> float:
@@ -53,11 +52,13 @@ def test_an_object_that_cannot_be_read_is_excluded_alone(client: ClusterClient, 
     pod, (node, _) = min(before.items())
     other = next(name for name in client.cluster.node_names() if name != node)
     name, namespace = (node, "default") if kind == "node" else (pod, client.namespace)
+    events = events_of(name, namespace)
+    client.cluster.kubectl("delete", *events)
     set_condition(client, kind, name, CONDITION)
     try:
         client.until(lambda: quarantined(client, kind.title()) == 1)
-        client.until(lambda: reports(client, name, namespace))
-        (message,) = reports(client, name, namespace)
+        client.until(lambda: client.cluster.get(*events)["items"])
+        message = client.cluster.get(*events)["items"][0]["message"]
         assert message.startswith("excluded from scheduling until it is changed: ")
         assert "lastTransitionTime" in message
         client.submit(pinned("here", node), pinned("elsewhere", other))

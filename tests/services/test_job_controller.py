@@ -8,6 +8,7 @@ from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
+from volcanopy.kube.client.raw_kinds import PODS as RAW_PODS
 from volcanopy.services.controllers.controller_service import run
 from volcanopy.services.controllers.jobs import is_starting
 
@@ -58,6 +59,22 @@ async def test_a_failed_pod_restarts_the_job_by_its_policy(cluster: Cluster) -> 
         await cluster.until(lambda: cluster.phase("again") == "Running")
         births = {name: cluster.pod_births[name] for name in ("again-a-0", "again-a-1")}
         assert births == {"again-a-0": 2, "again-a-1": 2}
+
+
+async def test_a_pod_with_a_field_that_cannot_be_read_is_not_taken_as_deleted(cluster: Cluster) -> None:
+    cluster.ends = ""
+    policies = [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]
+    condition = {"type": "example.com/Old", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}
+    async with controller(cluster):
+        await cluster.submit("old", task("a", 2), policies=policies)
+        await cluster.until(lambda: cluster.phase("old") == "Running")
+        conditions = {"status": {"conditions": [condition]}}
+        await cluster.client.patch_status(RAW_PODS, cluster.namespace, "old-a-0", conditions)
+        await cluster.set_pod("old-a-1", "Succeeded")
+        await cluster.until(lambda: cluster.jobs["old"]["status"].get("succeeded") == 1)
+        assert cluster.jobs["old"]["status"]["running"] == 1
+        assert not cluster.jobs["old"]["status"].get("retryCount")
+        assert cluster.pod_births["old-a-0"] == 1
 
 
 async def test_suspend_and_resume_by_command(cluster: Cluster) -> None:

@@ -88,7 +88,8 @@ class Reflector(Generic[T]):
     ``transform`` may remove fields of an object before it is cached and delivered, but not its identity (name, namespace,
     uid, resource version). ``stall`` is the longest silence in seconds before a connection is closed; ``watch_timeout``
     the bounds (seconds) from which the length of each watch is drawn. ``rng``, ``sleep`` and ``clock`` are injected by
-    tests. An object that does not match the type is treated as absent; with ``unreadable`` it is delivered as such besides.
+    tests. Of an object that does not match the type, what can be read is taken as the object; with ``unreadable`` the object
+    is treated as absent and delivered as such besides.
     """
 
     def __init__(
@@ -214,7 +215,8 @@ class Reflector(Generic[T]):
         self.counters.rejected += len(listing.rejected)
         # The list is authoritative even at a lower version: the server may have been restored from a backup.
         self._seen = _number(listing.resource_version)
-        changes = self._differences(listing.items) + self._rejections(listing.rejected)
+        parts = [] if self._delivers_unreadable else [item.part for item in listing.rejected if item.part is not None]
+        changes = self._differences([*listing.items, *map(self._slim, parts)]) + self._rejections(listing.rejected)
         self.counters.events += len(changes)
         self._received.inc(len(changes))
         self.fault = ""
@@ -255,11 +257,13 @@ class Reflector(Generic[T]):
             self._forget(before[key], changes)
         return changes
 
+    def _slim(self, item: T) -> T:
+        return self._transform(item) if self._transform else item
+
     def _reject(self, rejected: Rejected[T], changes: list[Change[T]]) -> None:
         self.rejected[rejected.key] = rejected.part
         if self._delivers_unreadable and rejected.part is not None:
-            part = self._transform(rejected.part) if self._transform else rejected.part
-            changes.append(Change(ChangeType.UNREADABLE, part, error=rejected.error))
+            changes.append(Change(ChangeType.UNREADABLE, self._slim(rejected.part), error=rejected.error))
 
     def _forget(self, part: T | None, changes: list[Change[T]]) -> None:
         if self._delivers_unreadable and part is not None:
@@ -363,6 +367,11 @@ class Reflector(Generic[T]):
         except msgspec.ValidationError as fault:
             self.counters.rejected += 1
             rejected = reject(self.kind, event.object, fault)
+            if not self._delivers_unreadable and rejected.part is not None:
+                self._apply(WatchEvent(event.type, rejected.part), changes)  # type: ignore[arg-type]
+                if rejected.key in self.objects:
+                    self.rejected[rejected.key] = rejected.part
+                return
             version = _number(decoder(Bare).decode(event.object).identity.version)
             if version >= self._seen:
                 known = self.objects.pop(rejected.key, None)
@@ -386,19 +395,19 @@ class Reflector(Generic[T]):
         same = was is not None and was.uid == identity.uid
         if event.type == "DELETED":
             # A repeated deletion, also of an earlier object of that name, must not delete its successor.
-            if version > self._seen and key in self.rejected:
+            if version > self._seen and known is None and key in self.rejected:
                 self._forget(self.rejected.pop(key), changes)
             elif known is None or was is None or _number(was.version) > version:
                 self.counters.replayed += 1
             else:
                 del self.objects[key]
+                self.rejected.pop(key, None)
                 last = (self._named(item) if self._named else item) if same else known
                 changes.append(Change(ChangeType.DELETED, last, known))
         elif version < self._seen or (was is not None and _number(was.version) >= version):
             self.counters.replayed += 1
         else:
-            if self._transform:
-                item = self._transform(item)
+            item = self._slim(item)
             self.objects[key] = item
             self.rejected.pop(key, None)
             if same:

@@ -81,5 +81,5 @@ def _decode_items(kind: Kind[T], body: bytes, rejected: list[Rejected[T]]) -> Ob
 def reject(kind: Kind[T], body: Raw, fault: msgspec.ValidationError) -> Rejected[T]:
     """Log an object that does not match its type, and return what can be read of it."""
     key = decoder(Bare).decode(body).identity.key
-    log.error("object skipped, not of the expected type", kind=kind.kind, key=key, error=str(fault))
+    log.error("object does not match its type", kind=kind.kind, key=key, error=str(fault))
     return Rejected(key, str(fault), readable_part(body, kind.type))

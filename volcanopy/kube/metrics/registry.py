@@ -210,7 +210,7 @@ WATCH_LAG = _ALL.histogram(
 CACHE_SIZE = _ALL.callback_gauge("cache_objects", "Number of objects in watch caches", "resource")
 UNREADABLE_OBJECTS = _ALL.callback_gauge(
     "cache_unreadable_objects",
-    "Number of objects of the API server that watch caches leave out, as they cannot be read",
+    "Number of objects of the API server with fields that watch caches cannot read",
     "resource",
 )
 EVENTS = _ALL.counter(
