@@ -207,7 +207,7 @@ class Cluster:
             shutil.rmtree(self.folder)
 
     def _cgroups(self) -> list[Path]:
-        """Return the cgroups of the cluster that was started last: whoever ends it may be in other cgroups."""
+        """Return the cgroups of the cluster that was started last; this process may be in others."""
         with contextlib.suppress(OSError):
             return [Path(group) for group in layout.read(self.folder).cgroups.values()]
         return []

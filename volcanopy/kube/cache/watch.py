@@ -135,8 +135,8 @@ class Reflector(Generic[T]):
         self._seen = 0
         self._progress = False
         self._received = registry.WATCH_EVENTS.labels(kind.plural)
-        registry.CACHE_SIZE.follow(self, _cached)
-        registry.UNREADABLE_OBJECTS.follow(self, _rejected)
+        registry.CACHE_SIZE.follow(self, lambda cache: [((cache.kind.plural,), len(cache.objects))])
+        registry.UNREADABLE_OBJECTS.follow(self, lambda cache: [((cache.kind.plural,), len(cache.rejected))])
 
     @property
     def resource_version(self) -> str:
@@ -440,14 +440,6 @@ def _named(item: Any) -> tuple[str, str]:
         meta = item.get("metadata") or {}
         return str(item.get("kind", "")), f"{meta.get('namespace', '')}/{meta.get('name', '')}".lstrip("/")
     return type(item).__name__, str(item.metadata.key)
-
-
-def _cached(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
-    return [((reflector.kind.plural,), len(reflector.objects))]
-
-
-def _rejected(reflector: Reflector[Any]) -> list[tuple[tuple[str, ...], float]]:
-    return [((reflector.kind.plural,), len(reflector.rejected))]
 
 
 def _number(version: str) -> int:
