@@ -107,8 +107,7 @@ def test_pods_share_the_conditions_that_are_equal() -> None:
 
 
 def test_volumes_that_bind_no_pod_to_nodes_are_left_out() -> None:
-    claim, disk = {"persistentVolumeClaim": {"claimName": "data"}}, {"iscsi": {"iqn": "a"}}
-    volumes = [{"name": "token", "projected": {}}, {"name": "data", **claim}, {"name": "disk", **disk}]
+    volumes = [{"name": "token", "projected": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     shared = SharedParts()
     first, second = (shared.pod(pod(name, volumes=volumes)) for name in ("a-0", "a-1"))
     assert first == pod("a-0", volumes=volumes[1:])
