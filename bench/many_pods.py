@@ -45,15 +45,13 @@ async def _started(folder: Path) -> Path:
     try:
         await _local_up(stand, file)
         manifest = job("large", FEW)
+        manifest["spec"]["minAvailable"] = FEW  # it runs when all of them do
         template = manifest["spec"]["tasks"][0]["template"]
         template["metadata"] = {"annotations": {"sim.volcanopy.io/duration": "forever"}}
         template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
         async with Client(load_connection(stand.kubeconfig, None)) as client:
             await client.create(raw_kinds.JOBS, "default", manifest)
-            running = 0
-            while running != FEW:
-                running = (await client.get(raw_kinds.JOBS, "default", "large")).get("status", {}).get("running", 0)
-                await asyncio.sleep(1)
+        await stand.cli("job", "wait", "large", "--for=running")
     finally:
         stand.stop()
     return file
