@@ -119,7 +119,8 @@ _NAMED = {
 _EVERY = "@every "
 _MACHINE_ZONES = {"Local", "localtime", "posixrules"}
 """Names of time zones that depend on the machine. The folders posix and right (with leap seconds) exist on some machines only."""
-_SHORTEST = timedelta(seconds=1)
+SHORTEST = timedelta(seconds=1)
+"""The shortest time between two scheduled times."""
 _CLOCK_CHANGE = timedelta(hours=3)
 """Upper bound of the change of a clock at the start and end of daylight saving time."""
 
@@ -186,7 +187,7 @@ class Schedule:
             time = origin + passed * self._every
             return time if passed >= 1 and time > since else None
         # CronSim does not distinguish the hours around a change of the clock backwards: step back, then forward again.
-        bound = until.replace(microsecond=0) + _SHORTEST
+        bound = until.replace(microsecond=0) + SHORTEST
         while bound > since:
             back: datetime = next(CronSim(self._fields, bound.astimezone(self._zone), reverse=True))
             bound = back.astimezone(UTC) - _CLOCK_CHANGE
@@ -217,7 +218,7 @@ def _interval(text: str) -> timedelta:
         every = parse_duration(text.removeprefix(_EVERY).strip())
     except ValueError as error:
         raise ScheduleError(f'Invalid value: "{text}": {error}') from None
-    if not isinstance(every, timedelta) or every < _SHORTEST:
+    if not isinstance(every, timedelta) or every < SHORTEST:
         raise ScheduleError(f'Invalid value: "{text}": must be at least @every 1s')
     return every
 

@@ -10,7 +10,15 @@ from datetime import datetime, timedelta
 
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, Phase
-from volcanopy.api.cron import CronBatchJob, CronBatchJobStatus, JobReference, Schedule, ScheduleError, job_name
+from volcanopy.api.cron import (
+    SHORTEST,
+    CronBatchJob,
+    CronBatchJobStatus,
+    JobReference,
+    Schedule,
+    ScheduleError,
+    job_name,
+)
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import job_manifest
 from volcanopy.jobcontroller.observed import age
@@ -18,8 +26,6 @@ from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, Plan, RecordEvent, UpdateStatus, status_json
 
 MANY_MISSED = 100
-_SHORTEST = timedelta(seconds=1)
-"""The shortest time between two scheduled times."""
 
 
 class UpdateCronStatus(UpdateStatus):
@@ -106,7 +112,7 @@ def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
     origin = cron.metadata.creation_timestamp or now
     since = max(origin, served) if served is not None else origin
     if cron.status.next_schedule_time is not None:  # earlier times are those of a schedule that was changed since
-        since = max(since, cron.status.next_schedule_time - _SHORTEST)
+        since = max(since, cron.status.next_schedule_time - SHORTEST)
     deadline = cron.spec.starting_deadline_seconds
     if deadline is not None and deadline < (now - since).total_seconds():  # the field allows times before the year 1
         since = now - timedelta(seconds=deadline)
