@@ -15,6 +15,7 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares import queue_demand
+from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.engine.shares.device_quota import DeviceQuota
 from volcanopy.scheduler.engine.shares.lending import Lending
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter, QueueQuota, exceeds
@@ -51,7 +52,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
-        self._votes = queue_demand.AdmissionVotes(cluster, self._vote)
+        self._votes = AdmissionVotes(cluster, self._vote)
 
     @cached_property
     def shares(self) -> Shares:

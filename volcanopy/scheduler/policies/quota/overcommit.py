@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from volcanopy.api.gates import Gate
-from volcanopy.scheduler.engine.shares.queue_demand import AdmissionVotes
+from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -65,9 +65,8 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     def _vote(self, job: JobView, behind: bool) -> Vote:
         """Return the vote on a job if it waits for a reservation, or if not."""
         least = job.min_resources
-        reserved: Ints = (self._requested if behind else self._startable) + self.cluster.ledger.queue_inqueue.sum(
-            axis=1
-        )
+        requested = self._requested if behind else self._startable
+        reserved: Ints = requested + self.cluster.ledger.queue_inqueue.sum(axis=1)
         left = (self._limit - self._used - reserved).tolist()
         if least is None or not any(0 < more > rest for more, rest in zip(least.values.tolist(), left, strict=True)):
             return PERMIT

@@ -1,0 +1,38 @@
+"""The votes of a policy on the admission of waiting jobs."""
+
+from collections.abc import Callable, Hashable
+
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.policy.plugin import Vote
+
+
+class AdmissionVotes:
+    """The votes of a policy on the admission of jobs, kept by minimum: of thousands of waiting jobs many have equal minima.
+
+    A job that a reservation keeps from starting counts against other such jobs only.
+    """
+
+    def __init__(self, cluster: Cluster, vote: Callable[[JobView, bool], Vote]) -> None:
+        """``vote`` returns the vote on a job that waits for a reservation, or on another."""
+        self._cluster, self._vote = cluster, vote
+        self._changes = (0, 0)
+        """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
+        self._votes: dict[tuple[Hashable, bool], Vote] = {}
+
+    def of(self, job: JobView, key: Hashable) -> Vote:
+        """Return the vote on a job; jobs of equal ``key`` have equal votes."""
+        changes = self._cluster.ledger.admissions, self._cluster.ledger.moves
+        if changes != self._changes:
+            self._changes = changes
+            self._votes.clear()
+        vote = self._known(job, key, behind=True)
+        if vote.value < 0 and not self._cluster.queries.behind_reservations()[job.row]:
+            vote = self._known(job, key, behind=False)
+        return vote
+
+    def _known(self, job: JobView, key: Hashable, *, behind: bool) -> Vote:
+        vote = self._votes.get((key, behind))
+        if vote is None:
+            vote = self._votes[key, behind] = self._vote(job, behind)
+        return vote
