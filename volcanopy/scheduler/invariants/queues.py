@@ -83,7 +83,7 @@ def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     queues = moves.snapshot.queues
     owners = _queue_of(moves, moves.evicted)
     result, reclaimed = [], []
-    preemptors = {key: int(moves.snapshot.jobs.queue[job]) for key, job in moves.placed_jobs.items()}
+    preemptors = _queues_by_job(moves)
     for row, queue, evict in zip(moves.evicted.tolist(), owners.tolist(), moves.evictions, strict=True):
         action, preemptor = action_of(evict.reason), preemptors.get(evict.preemptor, NONE)
         if action == "reclaim" and queue != NONE:
@@ -126,7 +126,7 @@ def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:
     """(R, Q): what each queue and those below it lose to queues that are not below it."""
     queues = moves.snapshot.queues
     lost = np.zeros((len(moves.snapshot.axis), len(queues)), dtype=np.int64)
-    preemptors = {key: int(moves.snapshot.jobs.queue[job]) for key, job in moves.placed_jobs.items()}
+    preemptors = _queues_by_job(moves)
     for_whom = dict(zip(moves.evicted.tolist(), moves.evictions, strict=True))
     for row, queue in zip(reclaimed.tolist(), _queue_of(moves, reclaimed).tolist(), strict=True):
         preemptor = preemptors.get(for_whom[row].preemptor, NONE)
@@ -139,6 +139,11 @@ def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:
 def _queue_of(moves: Moves, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     jobs = moves.snapshot.tasks.job[rows]
     return np.where(jobs == NONE, np.int32(NONE), np.append(moves.snapshot.jobs.queue, np.int32(NONE))[jobs])
+
+
+def _queues_by_job(moves: Moves) -> dict[str, int]:
+    """The queue of each job that gets nodes, by the job's key."""
+    return {key: int(moves.snapshot.jobs.queue[job]) for key, job in moves.placed_jobs.items()}
 
 
 def _by_queue(moves: Moves, rows: Rows) -> Ints:

@@ -118,9 +118,7 @@ def _count(snapshot: Snapshot, statuses: Mask) -> Ints:
 
 def _below(snapshot: Snapshot, row: int) -> Mask:
     """(J,): the jobs in a queue and in those below it."""
-    inside = np.array(
-        [row in line for line in snapshot.queues.line_lists] + [False]
-    )  # the last entry: jobs without a queue
+    inside = np.array([row in line for line in snapshot.queues.line_lists] + [False])  # the last: jobs without a queue
     return np.asarray(inside[snapshot.jobs.queue])
 
 
