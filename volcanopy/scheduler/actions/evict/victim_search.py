@@ -379,10 +379,8 @@ class VictimSearch:
         return job in self._new_gangs and breaks_new_gang(self._session, rows)
 
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
-        placement, infeasible = (
-            self._shared.placement(self._domain_of(task)),
-            self._session.placement.infeasible_nodes(task),
-        )
+        placement = self._shared.placement(self._domain_of(task))
+        infeasible = self._session.placement.infeasible_nodes(task)
         within, scores = placement.is_in_reach, placement.scores(task)
         return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
 
