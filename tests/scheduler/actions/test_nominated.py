@@ -85,6 +85,15 @@ def test_a_pod_is_not_nominated_behind_a_pod_that_ends_by_itself() -> None:
     assert lines(scene.cycle()) == ["bind owner-0 -> n2"]
 
 
+def test_a_pod_that_starts_in_the_next_cycle_is_nominated() -> None:
+    """It was placed after the actions that bind, and waits for no pod: what is reserved or admitted meanwhile does not take its node."""
+    rules = config("priority, gang | predicates, binpack", "allocate, enqueue, preempt")
+    text = "node n1 cpu=4\nclass high value=9\njob low: 1 x cpu=1 on=n1\njob a priority=high phase=Pending: 1 x cpu=1"
+    plan = decide(text, rules)
+    assert lines(plan) == ["nominate a-0 -> n1"]
+    assert [str(effect.message) for effect in plan.of(Explain)] == ['starts in the next cycle on node "n1"']
+
+
 def test_a_gang_keeps_all_nominations_while_victims_terminate() -> None:
     text = """
     node n1 cpu=4

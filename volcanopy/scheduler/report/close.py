@@ -4,7 +4,7 @@ Only changed and waiting jobs are handled one by one.
 """
 
 import operator
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def close(session: Session) -> list[Effect]:
     groups = [*_groups(session, explainer), *_without_queue(session, explainer), *_without_group(session)]
     statuses = queue_statuses(session)
     session.observer.queues(statuses)
-    return [*session.effects, *_nominations(session, explainer.waits_for_evictions), *groups, *statuses.effects()]
+    return [*session.effects, *_nominations(session, explainer), *groups, *statuses.effects()]
 
 
 def _end_reservations(session: Session) -> None:
@@ -49,11 +49,11 @@ def _end_reservations(session: Session) -> None:
                 statement.keep()
 
 
-def _nominations(session: Session, jobs: Container[int]) -> Iterator[Effect]:
+def _nominations(session: Session, explainer: Explainer) -> Iterator[Effect]:
     """Yield the changed nominations: of pipelined tasks, and of allocated tasks whose gang waits for pipelined ones.
 
-    As in Volcano, only of ``jobs`` that wait for evicted pods. Behind pods that end by themselves nothing is reserved beyond this
-    cycle: they may take long, a job that comes first may need the node, and autoscalers disregard nominated pods.
+    As in Volcano, not behind pods that end by themselves: nothing is reserved there beyond this cycle. They may take long, a job
+    that comes first may need the node, and autoscalers disregard nominated pods.
     """
     table, names = session.snapshot.tasks, session.snapshot.nodes.names
     groups = session.snapshot.jobs.keys
@@ -63,7 +63,7 @@ def _nominations(session: Session, jobs: Container[int]) -> Iterator[Effect]:
     status = session.ledger.status[rows]
     waits = (status == Status.PIPELINED.value) | (status == Status.ALLOCATED.value)
     waiting = np.flatnonzero(waits)
-    waits[waiting] = [job in jobs for job in table.job[rows[waiting]].tolist()]
+    waits[waiting] = [job not in explainer.waits_for_ends for job in table.job[rows[waiting]].tolist()]
     nominated = np.where(waits, session.ledger.node[rows], NONE)
     changed = (waits | (status == Status.PENDING.value)) & (nominated != table.nominated[rows])
     nodes = dict(zip(rows[changed].tolist(), nominated[changed].tolist(), strict=True))

@@ -67,14 +67,18 @@ class Explainer:
         return _by_job(session, rows[~gated]), _by_job(session, rows[gated])
 
     @cached_property
-    def waits_for_evictions(self) -> frozenset[int]:
-        """The jobs whose pods wait on nodes for pods that are evicted or moved, by this session or an earlier one."""
+    def waits_for_ends(self) -> frozenset[int]:
+        """The jobs whose pods wait on nodes for pods that end by themselves: none was evicted or moved there, now or earlier."""
         session, table, ledger = self._session, self._session.snapshot.tasks, self._session.ledger
         rows = ledger.unsettled_tasks
-        waits = np.isin(ledger.status[rows], (Status.PIPELINED.value, Status.ALLOCATED.value))
+        waiting = rows[np.isin(ledger.status[rows], (Status.PIPELINED.value, Status.ALLOCATED.value))]
+        nodes, jobs = ledger.node[waiting], table.job[waiting]
         evicted = np.array(list(ledger.evictions), dtype=np.intp)
-        waits &= (table.nominated[rows] != NONE) | np.isin(ledger.node[rows], ledger.node[evicted])
-        return frozenset((*table.job[rows[waits]].tolist(), *(pod.job for pod in session.snapshot.moves.pods)))
+        reserved = (table.nominated[waiting] != NONE) | np.isin(nodes, ledger.node[evicted])
+        behind = np.isin(nodes, ledger.node[ledger.status == Status.RELEASING])
+        behind &= ledger.status[waiting] == Status.PIPELINED
+        moved = (pod.job for pod in session.snapshot.moves.pods)
+        return frozenset(jobs[behind].tolist()).difference(jobs[reserved].tolist(), moved)
 
     @cached_property
     def _pods(self) -> dict[int, list[str]]:
@@ -215,7 +219,7 @@ class Explainer:
         nodes = np.unique(ledger.node[job.tasks(Status.PIPELINED)])
         count = int((np.isin(ledger.node, nodes) & (ledger.status == Status.RELEASING)).sum())
         names = sorted(session.snapshot.nodes.names[node] for node in nodes.tolist())
-        kind = "evicted pod" if job.row in self.waits_for_evictions else "pod"
+        kind = "pod" if job.row in self.waits_for_ends else "evicted pod"
         text = f"waiting for {counted(count, kind)} to terminate"
         unblocked_by = f"termination of {counted(count, 'pod')} on {_some(names, 'node')}"
         if not count:  # placed after the actions that bind
