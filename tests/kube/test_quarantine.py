@@ -88,6 +88,26 @@ def test_nothing_is_placed_on_a_node_with_an_unreadable_pod() -> None:
     assert set(binds(store).values()) == {"n1", "n2"}
 
 
+def cycle_follows(store: Store, change: Change[Any]) -> bool:
+    """Whether a cycle follows a change."""
+    store.changed.clear()
+    store.take([change])
+    return store.changed.since is not None
+
+
+def test_a_cycle_follows_when_a_pod_can_be_read_again_or_an_unreadable_pod_is_deleted() -> None:
+    """Its node has room again, though nothing else of the pod has changed."""
+    store = filled("node n1 cpu=4\npod foreign cpu=1 node=n1")
+    pod = store.pods["default/foreign"]
+    store.take([Change(ChangeType.UNREADABLE, versioned(pod, 7), error="wrong")])
+    assert cycle_follows(store, Change(ChangeType.MODIFIED, versioned(pod, 8)))
+    other = pod_of("other", node="n1")
+    store.take([Change(ChangeType.UNREADABLE, versioned(other, 9), error="wrong")])
+    assert cycle_follows(store, Change(ChangeType.DELETED, versioned(other, 10)))
+    store.take([Change(ChangeType.ADDED, bad(other))])
+    assert cycle_follows(store, Change(ChangeType.DELETED, bad(other)))
+
+
 def test_nothing_is_placed_on_a_node_with_a_bad_pod() -> None:
     """What that pod uses is unknown."""
     store = filled("node n1 cpu=4\nnode n2 cpu=4\njob a min=1: 4 x cpu=1")

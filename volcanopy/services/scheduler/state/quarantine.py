@@ -81,14 +81,14 @@ class Quarantine:
         """Forget which objects have changed: a cycle with all of them has succeeded."""
         self._recent.clear()
 
-    def upsert(self, item: Object) -> None:
-        """Insert or update an object, or exclude it."""
+    def upsert(self, item: Object) -> bool:
+        """Insert or update an object, or exclude it. Returns whether it was excluded and is not any more."""
         identity = _identity(item)
         known = self._excluded.get(identity)
         self._recent[identity[0]][identity[1]] = item
         if known is not None and (known.held or (known.readable and _content(known.object) == _content(item))):
             self._excluded[identity] = known._replace(object=item)
-            return
+            return False
         try:
             if isinstance(item, core.Queue) and _only_status_differs(self._state.queues.get(item.metadata.name), item):
                 observed_queue_status.columns(self._state.axis, [item])
@@ -102,11 +102,12 @@ class Quarantine:
             # Whatever it is, it is about this object, and everything else must go on.
             self.exclude(item, f"{type(error).__name__}: {error}"[:500])
             self.reported(self._excluded[identity])
-        else:
-            if known is not None:
-                del self._excluded[identity]
-                self._unblock(known.object)
-                log.info("object readmitted", kind=known.kind, key=known.key)
+            return False
+        if known is not None:
+            del self._excluded[identity]
+            self._unblock(known.object)
+            log.info("object readmitted", kind=known.kind, key=known.key)
+        return known is not None
 
     def load(self, pods: Collection[core.Pod]) -> None:
         """Insert or update many pods."""
@@ -118,8 +119,8 @@ class Quarantine:
         else:
             self._recent[core.Pod].update((pod.metadata.key, pod) for pod in pods)
 
-    def delete(self, item: Object) -> None:
-        """Remove an object."""
+    def delete(self, item: Object) -> bool:
+        """Remove an object. Returns whether it was excluded."""
         identity = _identity(item)
         self._recent[identity[0]].pop(identity[1], None)
         known = self._excluded.pop(identity, None)
@@ -128,6 +129,7 @@ class Quarantine:
             self._unblock(known.object)
         if isinstance(item, core.Node):
             self._blocked.pop(item.metadata.name, None)
+        return known is not None
 
     def exclude(self, item: Object, error: str, held: bool = False) -> None:
         """Remove an object from the state until its content changes, unless ``held``, or it is readmitted."""

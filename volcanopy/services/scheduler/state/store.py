@@ -295,11 +295,11 @@ class Store:
         ):
             del self._nominations[key]
             nomination = None
-        self.quarantine.upsert(pod if nomination is None else _nominate(pod, nomination.status))
+        returned = self.quarantine.upsert(pod if nomination is None else _nominate(pod, nomination.status))
         if key not in self.state.tasks.rows:
             return old is not None
         self._pods[key] = pod
-        return old is None or not pod_fields.same_pod(old, pod)
+        return returned or old is None or not pod_fields.same_pod(old, pod)
 
     def _keep_group(self, group: core.PodGroup) -> bool:
         key = group.metadata.key
@@ -356,8 +356,7 @@ class Store:
                 self._queues.pop(key, None)
                 self._expected_queues.pop(key, None)
         self._writes.forget(_identity(item))
-        self.quarantine.delete(item)
-        return matters
+        return self.quarantine.delete(item) or matters
 
     # Decided changes
 
