@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from volcanopy.admission.context import AdmissionPolicy, Context, Edit
+from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.review import review
@@ -74,9 +74,6 @@ def world(said: Json) -> Context:
         ),
         job_templates={},
         hyper_nodes={hyper_node.metadata.name: hyper_node for hyper_node in hyper},
-        edits=tuple(
-            Edit(edit["name"], None if edit.get("deleted") else _queue(edit)) for edit in said.get("edits", ())
-        ),
     )
 
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, JOBS, PODS
+from volcanopy.kube.client.raw_kinds import JOBS, PODS
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import (
     CONFIGURATION,
@@ -35,7 +34,6 @@ from volcanopy.services.admission.admission_service import (
 )
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
-from volcanopy.services.admission.queue_edits import PAGE
 
 MAKER = "maker-of-worlds"
 RAW_QUEUES = QUEUES.raw
@@ -45,7 +43,7 @@ NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
 PRIORITIES: Kind[Json] = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, dict)
 KINDS = {item.kind: item for item in (RAW_QUEUES, POD_GROUPS, HYPER_NODES, JOBS)}
 OLD_NAMES = ("root", "default")
-WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityClasses", "edits", "policy", "pods")
+WORLD = ("queues", "podGroups", "hyperNodes", "namespaces", "nodes", "priorityClasses", "policy", "pods")
 """The parts of a case that make its world."""
 
 
@@ -155,8 +153,6 @@ class Stage:
             await self._create(PODS, item["metadata"]["namespace"], item)
         if (old := existing_object(world)) is not None:
             await self._create(KINDS[old["kind"]], old["metadata"].get("namespace"), old)
-        if edits := world.get("edits"):
-            await self._write(edits)
         await NotifyingCache.last.until(self._expected)
 
     async def clear(self) -> None:
@@ -173,8 +169,6 @@ class Stage:
         for name in self._noted:
             await self._annotate(name, dict.fromkeys(("scheduling.volcanopy.io/queue-name",)))
         self._made, self._noted = [], set()
-        with contextlib.suppress(NotFound):
-            await self.client.delete(CONFIG_MAPS, AdmissionSettings().home, PAGE)
 
     async def _create(self, kind: Kind[Json], namespace: str | None, body: Json) -> Json:
         name = body["metadata"]["name"]
@@ -206,23 +200,6 @@ class Stage:
             await self.client.create(NAMESPACES, None, {"metadata": {"name": name}})
         made = await self.client.patch(NAMESPACES, None, name, {"metadata": {"annotations": notes}})
         self._expected["Namespace", name] = made["metadata"]["resourceVersion"]
-
-    async def _write(self, edits: Sequence[Json]) -> None:
-        rows = []
-        for edit in edits:
-            row: Json = {"name": edit["name"], "at": datetime.now(UTC).isoformat()}
-            if not edit.get("deleted"):
-                spec = {key: value for key, value in edit.items() if key != "name"}
-                spec["guarantee"] = {"resource": spec.get("guarantee", {}).get("resource", {})}
-                row["spec"] = {"parent": "", "capability": {}, "deserved": {}} | spec
-            rows.append(row)
-        body = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": PAGE},
-            "data": {"edits": json.dumps(rows)},
-        }
-        await self.client.create(CONFIG_MAPS, AdmissionSettings().home, body)
 
     def write(self, name: str, body: Json) -> None:
         """Put an object into a file beside which kubectl is run: ``<name>.json``."""

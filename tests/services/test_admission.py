@@ -31,7 +31,6 @@ from volcanopy.services.admission.admission_service import (
 from volcanopy.services.admission.certificate_rotation import Keyring
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.pod_dry_run import PodDryRuns
-from volcanopy.services.admission.queue_edits import QueueEdits
 from volcanopy.services.admission.webhook_configuration import Registration
 
 
@@ -111,8 +110,8 @@ async def test_no_review_is_answered_before_the_first_lists(cluster: Cluster) ->
     """The API server may still call the address of an earlier process; rules that need the caches would be left out."""
     client = cluster.client
     apis = ApiViews(client)
-    unsynced, edits = ClusterCache(apis, lambda *_: ()), QueueEdits(apis, "kube-system", utc_now)
-    handlers = ReviewHandlers(unsynced, edits, PodDryRuns(client), fail_closed=True, apis=apis)
+    unsynced = ClusterCache(apis, lambda *_: ())
+    handlers = ReviewHandlers(unsynced, PodDryRuns(client), fail_closed=True, apis=apis)
     async with TestClient(TestServer(application(handlers.by_path))) as caller:
         for path in ("/mutate", "/validate"):
             answer = await caller.post(path, json={"request": {}})

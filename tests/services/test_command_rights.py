@@ -101,9 +101,6 @@ class Parts:
     def context(self) -> Context:
         return Context(queues=QUEUES)
 
-    def concerns(self, body: dict[str, Any]) -> None:
-        return None
-
 
 UNANSWERED = ApiServer(NoAnswer("url", "timed out", maybe_applied=False))
 
@@ -111,7 +108,7 @@ UNANSWERED = ApiServer(NoAnswer("url", "timed out", maybe_applied=False))
 async def verdict(body: dict[str, Any], server: ApiServer = UNANSWERED) -> dict[str, Any]:
     """The response of the service to a Command."""
     parts: Any = Parts()
-    handlers = ReviewHandlers(parts, parts, parts, fail_closed=False, apis=ApiViews(cast(Client, server)))
+    handlers = ReviewHandlers(parts, parts, fail_closed=False, apis=ApiViews(cast(Client, server)))
     return dict((await handlers.validating(body))["response"])
 
 

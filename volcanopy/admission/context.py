@@ -87,14 +87,6 @@ def no_plugins(job: BatchJob) -> Iterable[Problem]:
 
 
 @dataclass(frozen=True)
-class Edit:
-    """A change of the queue tree that was admitted and may not be observed yet; ``after`` is None for a deletion."""
-
-    name: str
-    after: Queue | None
-
-
-@dataclass(frozen=True)
 class DryRun:
     """A pod to create in dry-run mode, or the reason why there is none.
 
@@ -128,8 +120,7 @@ class Context:
     None means unknown (no connection, or no such kind): nothing is rejected because of it. ``largest_nodes`` are allocatable
     amounts in base units: no node has more of every resource than one of them; ``cluster`` is the sum of all nodes, empty if
     unknown. ``unfinished`` counts PodGroups by queue, ``queued_jobs`` jobs that wait for admission by queue and submitter.
-    ``edits`` are changes of queues that were admitted a moment ago, possibly by another server. ``dry_runs`` are the results
-    for the reviewed object; without ``make_pod`` there are no dry runs.
+    ``dry_runs`` are the results for the reviewed object; without ``make_pod`` there are no dry runs.
     """
 
     queues: Mapping[str, Queue] | None = None
@@ -146,7 +137,6 @@ class Context:
     """The JobTemplates that a reviewed flow names, by name."""
     moved_pods: tuple[Json, ...] = ()
     """The pods of a PodGroup that moves to another queue, with volcanopy's names."""
-    edits: tuple[Edit, ...] = ()
     queued_jobs: Mapping[tuple[str, User], int] | None = None
     make_pod: MakePod | None = None
     dry_runs: tuple[tuple[DryRun, DryRunResult], ...] = ()

@@ -1,14 +1,8 @@
-"""Tree of queues with the change under review and with concurrent changes that may not be observed yet.
+"""Tree of queues after the change under review, and the sums and limits that it exceeds."""
 
-A queue with a concurrent change has more than one version. Its claims on the parent count at their maximum, its amounts for
-children at their minimum, so that the sums are valid in every order of events.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from volcanopy.admission.context import Edit
 from volcanopy.api import graphs, names
 from volcanopy.api.core import Queue
 from volcanopy.api.model import Problem, invalid
@@ -16,7 +10,7 @@ from volcanopy.api.quantity import QuantityError, amount, text
 
 Amounts = dict[str, int]
 SUMS = ("guarantee", "deserved")
-PATHS = {"guarantee": "spec.guarantee.resource", "deserved": "spec.deserved", "capability": "spec.capability"}
+PATHS = {"capability": "spec.capability", "deserved": "spec.deserved", "guarantee": "spec.guarantee.resource"}
 _MAX_SHOWN = 6
 
 
@@ -31,72 +25,37 @@ def amounts_of(resources: Mapping[str, str | int | float]) -> Amounts:
     return amounts
 
 
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """Resources and parent of one version of a queue."""
+def parent_of(queue: Queue) -> str:
+    """Return the name of the parent of a queue: the root queue by default, empty for the root queue."""
+    return "" if queue.metadata.name == names.ROOT_QUEUE else queue.spec.parent or names.ROOT_QUEUE
 
-    queue: Queue
 
-    @property
-    def parent(self) -> str:
-        """Name of the parent: the root queue by default, empty for the root queue."""
-        if self.queue.metadata.name == names.ROOT_QUEUE:
-            return ""
-        return self.queue.spec.parent or names.ROOT_QUEUE
-
-    @cached_property
-    def capability(self) -> Amounts:
-        """Capability in base units."""
-        return amounts_of(self.queue.spec.capability)
-
-    @cached_property
-    def deserved(self) -> Amounts:
-        """Deserved resources in base units."""
-        return amounts_of(self.queue.spec.deserved)
-
-    @cached_property
-    def guarantee(self) -> Amounts:
-        """Guarantee in base units."""
-        return amounts_of(self.queue.spec.guarantee.resource)
-
-    def of(self, field: str) -> Amounts:
-        """Return the amounts of ``guarantee``, ``deserved`` or ``capability``."""
-        amounts: Amounts = getattr(self, field)
-        return amounts
+def amounts_of_queue(queue: Queue, field: str) -> Amounts:
+    """Return ``guarantee``, ``deserved`` or ``capability`` of a queue in base units."""
+    spec = queue.spec
+    return amounts_of(spec.guarantee.resource if field == "guarantee" else getattr(spec, field))
 
 
 class Tree:
-    """Queues by name, each with its versions, the newest last."""
+    """Queues by name."""
 
-    def __init__(self, versions: Mapping[str, list[Claim]]) -> None:
-        self._versions = versions
-
-    @classmethod
-    def of(cls, queues: Mapping[str, Queue], edits: Iterable[Edit] = (), change: Edit | None = None) -> "Tree":
-        """Return the tree of the observed queues with the versions of ``edits``, after ``change``."""
-        versions = {name: [Claim(queue)] for name, queue in queues.items()}
-        for edit in edits:
-            if edit.after is not None:
-                versions.setdefault(edit.name, []).append(Claim(edit.after))
-        if change is not None:
-            versions.pop(change.name, None)
-            if change.after is not None:
-                versions[change.name] = [Claim(change.after)]
-        return cls(versions)
+    def __init__(self, queues: Mapping[str, Queue]) -> None:
+        self._queues = queues
+        self._amounts: dict[tuple[str, str], Amounts] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._versions
+        return name in self._queues
 
     @cached_property
     def _below(self) -> graphs.Graph:
-        """Edges from the parents in all versions to their children, by name."""
-        parents = ((claim.parent, name) for name in sorted(self._versions) for claim in self._versions[name])
+        """Edges from the parents to their children, by name."""
+        parents = ((self.parent(name), name) for name in sorted(self._queues))
         return graphs.graph((parent, name) for parent, name in parents if parent)
 
     @cached_property
     def _above(self) -> graphs.Graph:
-        """Edges from queues to their parents in the newest version."""
-        parents = ((name, self.parent(name)) for name in self._versions)
+        """Edges from queues to their parents."""
+        parents = ((name, self.parent(name)) for name in self._queues)
         return graphs.graph((name, parent) for name, parent in parents if parent)
 
     def children(self, name: str) -> list[str]:
@@ -105,8 +64,7 @@ class Tree:
 
     def parent(self, name: str) -> str:
         """Return the name of the parent; empty for the root queue and unknown queues."""
-        claims = self._versions.get(name)
-        return claims[-1].parent if claims else ""
+        return parent_of(self._queues[name]) if name in self._queues else ""
 
     def above(self, name: str) -> Iterator[str]:
         """Yield the ancestors without the root queue, the parent first, each once."""
@@ -120,31 +78,20 @@ class Tree:
         """Return the cycle of parents that contains the queue, as ``a -> b -> a``; empty if there is none."""
         return graphs.cycle(self._above, name) if name in self._above else ""
 
-    def maximum(self, name: str, field: str, resource: str) -> int:
-        """Return the largest amount in any version of a queue."""
-        return max((claim.of(field).get(resource, 0) for claim in self._versions.get(name, ())), default=0)
-
-    def minimum(self, name: str, field: str) -> Amounts:
-        """Return the amounts that every version of a queue has."""
-        claims = self._versions.get(name) or ()
-        shared: Amounts = {}
-        for number, amounts in enumerate(claim.of(field) for claim in claims):
-            shared = (
-                {key: min(shared[key], amounts[key]) for key in shared & amounts.keys()} if number else dict(amounts)
-            )
-        return shared
+    def amounts(self, name: str, field: str) -> Amounts:
+        """Return the amounts of a field of a queue; none if it is unknown."""
+        if name not in self._queues:
+            return {}
+        if (name, field) not in self._amounts:
+            self._amounts[name, field] = amounts_of_queue(self._queues[name], field)
+        return self._amounts[name, field]
 
     def limit(self, name: str, resource: str) -> tuple[str, int] | None:
         """Return the nearest ancestor with a capability of this resource, and the amount."""
         for ancestor in self.above(name):
-            claims = self._versions[ancestor]
-            limits = [claim.capability[resource] for claim in claims if claim.capability.get(resource, 0) > 0]
-            if limits:
-                return ancestor, min(limits)
+            if (amount := self.amounts(ancestor, "capability").get(resource, 0)) > 0:
+                return ancestor, amount
         return None
-
-    def _resources(self, queues: Iterable[str], field: str) -> list[str]:
-        return sorted({key for name in queues for claim in self._versions.get(name, ()) for key in claim.of(field)})
 
     def excesses(self, name: str) -> dict[tuple[str, str, str], tuple[int, Problem]]:
         """Return where a changed queue, its parent and its descendants exceed a limit.
@@ -162,18 +109,17 @@ class Tree:
     def _sums(self, parent: str, target: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
         children = self.children(parent)
         for field in SUMS:
-            minimum = self.minimum(parent, field)
-            for resource in self._resources(children, field):
-                parts = {child: self.maximum(child, field, resource) for child in children}
-                if (excess := sum(parts.values()) - minimum.get(resource, 0)) > 0:
-                    value = text(resource, self.maximum(target, field, resource))
-                    detail = _sum_message(parent, field, resource, parts, minimum.get(resource, 0))
+            for resource in sorted({key for child in children for key in self.amounts(child, field)}):
+                parts = {child: self.amounts(child, field).get(resource, 0) for child in children}
+                most = self.amounts(parent, field).get(resource, 0)
+                if (excess := sum(parts.values()) - most) > 0:
+                    value = text(resource, self.amounts(target, field).get(resource, 0))
+                    detail = _sum_message(parent, field, resource, parts, most)
                     yield (parent, field, resource), (excess, invalid(f"{PATHS[field]}[{resource}]", value, detail))
 
     def _limits(self, name: str, target: str) -> Iterator[tuple[tuple[str, str, str], tuple[int, Problem]]]:
-        for resource in self._resources((name,), "capability"):
+        for resource, maximum in sorted(self.amounts(name, "capability").items()):
             limit = self.limit(name, resource)
-            maximum = self.maximum(name, "capability", resource)
             if limit is not None and maximum > limit[1]:
                 problem = self._limit_problem(resource, (name, maximum), limit, target)
                 yield (name, "capability", resource), (maximum - limit[1], problem)
@@ -190,9 +136,9 @@ class Tree:
         return invalid("spec.parent", self.parent(target), detail)
 
 
-def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], minimum: int) -> str:
+def _sum_message(parent: str, field: str, resource: str, parts: Mapping[str, int], most: int) -> str:
     child_texts = [f"{child} {text(resource, units)}" for child, units in parts.items() if units]
     more = f" and {len(child_texts) - _MAX_SHOWN} more" if len(child_texts) > _MAX_SHOWN else ""
     children, total = ", ".join(child_texts[:_MAX_SHOWN]) + more, text(resource, sum(parts.values()))
-    limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, minimum)})'
+    limit = f'must not be greater than {field} of parent "{parent}" ({text(resource, most)})'
     return f"sum of {field} of the child queues ({total}: {children}) {limit}"

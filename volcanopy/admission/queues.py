@@ -10,14 +10,14 @@ import msgspec
 
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.children import MAX_RESOURCES
-from volcanopy.admission.context import Context, Edit
+from volcanopy.admission.context import Context
 from volcanopy.admission.limits import (
     amount_problems,
     limit_problems,
     limit_warnings,
     same_limits,
 )
-from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of
+from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of, amounts_of_queue, parent_of
 from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.api import names
@@ -74,7 +74,7 @@ def validate_queue_deletion(request: Request, context: Context) -> Iterator[Prob
         return
     if context.queues is None or not name:
         return
-    if children := Tree.of(context.queues, context.edits).children(name):
+    if children := Tree(context.queues).children(name):
         yield forbidden("metadata.name", f'queue "{name}" has child queues: delete {quoted(children)} first')
     # Pods that run have an unfinished PodGroup. Without one, the status of the queue is not up to date.
     if context.pod_groups is None or context.unfinished.get(name):
@@ -91,6 +91,8 @@ def known_queue(manifest: Json | None) -> KnownQueue | None:
 
 def changes_tree(request: Request) -> bool:
     """Return whether a request changes the tree of queues or the amounts that are summed over it."""
+    if request.group != names.SCHEDULING or request.kind != "Queue" or not request.name:
+        return False
     if request.operation != "UPDATE":
         return True
     before, after = known_queue(request.old), known_queue(request.object)
@@ -99,13 +101,9 @@ def changes_tree(request: Request) -> bool:
 
 def same_claims(before: KnownQueue, after: KnownQueue) -> bool:
     """Return whether two versions of a queue have the same parent and the same amounts."""
-    return _claims(before) == _claims(after)
-
-
-def _claims(queue: KnownQueue) -> tuple[object, ...]:
-    spec = queue.spec
-    parts = (spec.capability, spec.deserved, spec.guarantee.resource)
-    return (spec.parent or names.ROOT_QUEUE, *map(amounts_of, parts))
+    return parent_of(before) == parent_of(after) and all(
+        amounts_of_queue(before, field) == amounts_of_queue(after, field) for field in PATHS
+    )
 
 
 def _long_lists(manifest: Json) -> Iterator[Problem]:
@@ -120,7 +118,7 @@ def _long_lists(manifest: Json) -> Iterator[Problem]:
 
 def _amounts(spec: QueueSpec) -> Iterator[Problem]:
     lists = (spec.capability, spec.deserved, spec.guarantee.resource if spec.guarantee else None)
-    for path, resources in zip((PATHS["capability"], PATHS["deserved"], PATHS["guarantee"]), lists, strict=True):
+    for path, resources in zip(PATHS.values(), lists, strict=True):
         yield from amount_problems(path, resources or {})
 
 
@@ -154,13 +152,9 @@ def _root(queue: Queue, before: KnownQueue | None, after: KnownQueue | None, con
         yield forbidden("spec.parent", "must not be set for the root queue")
     if before is None or after is None or not context.policy.protect_root:
         return
-    for field, new, old in (
-        ("capability", after.spec.capability, before.spec.capability),
-        ("deserved", after.spec.deserved, before.spec.deserved),
-        ("guarantee", after.spec.guarantee.resource, before.spec.guarantee.resource),
-    ):
-        if amounts_of(new) != amounts_of(old):
-            yield forbidden(PATHS[field], "immutable for the root queue: set protectRoot: false to change it")
+    for field, path in PATHS.items():
+        if amounts_of_queue(after, field) != amounts_of_queue(before, field):
+            yield forbidden(path, "immutable for the root queue: set protectRoot: false to change it")
 
 
 def _permission(request: Request, queue: Queue, before: KnownQueue | None, context: Context) -> Iterator[Problem]:
@@ -169,7 +163,7 @@ def _permission(request: Request, queue: Queue, before: KnownQueue | None, conte
     if before is not None:
         yield from administration_problems(name, user, context, f'change queue "{name}"')
     parent = queue.spec.parent or names.ROOT_QUEUE
-    if name != names.ROOT_QUEUE and (before is None or parent != (before.spec.parent or names.ROOT_QUEUE)):
+    if name != names.ROOT_QUEUE and (before is None or parent != parent_of(before)):
         yield from administration_problems(parent, user, context, f'add a child to queue "{parent}"')
 
 
@@ -177,17 +171,13 @@ def _position(name: str, before: KnownQueue | None, after: KnownQueue, context: 
     """Yield the problems of a new position in the tree."""
     queues = context.queues or {}
     parent = after.spec.parent or names.ROOT_QUEUE
-    moved = before is None or parent != (before.spec.parent or names.ROOT_QUEUE)
+    moved = before is None or parent != parent_of(before)
     if not moved or names.ROOT_QUEUE in {name, parent}:
         return
     if parent == name:
         yield invalid("spec.parent", parent, "must not be the queue itself")
         return
-    for edit in context.edits:
-        if edit.name != name and _moves(edit, queues):
-            yield forbidden("spec.parent", f'queue "{edit.name}" is being moved or deleted: try again in a minute')
-            return
-    tree = Tree.of(queues, context.edits, Edit(name, after))
+    tree = Tree({**queues, name: after})
     if parent not in tree:
         yield not_found("spec.parent", "queue", parent, "create it first")
         return
@@ -201,14 +191,6 @@ def _position(name: str, before: KnownQueue | None, after: KnownQueue, context: 
         yield invalid("spec.parent", parent, detail)
     if tree.children(parent) == [name]:
         yield from _in_use(parent, "spec.parent", "only leaf queues can have jobs", context)
-
-
-def _moves(edit: Edit, queues: Mapping[str, KnownQueue]) -> bool:
-    """Return whether a concurrent change moves or deletes an existing queue."""
-    queue = queues.get(edit.name)
-    if queue is None:
-        return False
-    return edit.after is None or (edit.after.spec.parent or names.ROOT_QUEUE) != (queue.spec.parent or names.ROOT_QUEUE)
 
 
 def _in_use(name: str, path: str, consequence: str, context: Context) -> Iterator[Problem]:
@@ -226,11 +208,8 @@ def _excesses(before: KnownQueue | None, after: KnownQueue, context: Context) ->
     if before is not None and same_claims(before, after):
         return
     queues, name = context.queues or {}, after.metadata.name
-    worse = Tree.of(queues, context.edits, Edit(name, after)).excesses(name)
-    if not worse:
-        return
-    then = Tree.of(queues, context.edits, Edit(name, before) if before is not None else None)
-    already = then.excesses(name) if before is not None else {}
+    worse = Tree({**queues, name: after}).excesses(name)
+    already = Tree({**queues, name: before}).excesses(name) if worse and before is not None else {}
     for key, (over, problem) in worse.items():
         if over > already.get(key, (0, None))[0]:
             yield problem

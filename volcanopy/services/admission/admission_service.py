@@ -20,6 +20,7 @@ from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.admission.future_jobs import named_templates
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.podgroups import is_moved
+from volcanopy.admission.queues import changes_tree
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse, with_patch
 from volcanopy.admission.review import Context, mutate, mutated, validate
@@ -43,7 +44,7 @@ from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
 from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
 from volcanopy.services.admission.policy_file import PolicyFile, with_schedulers
-from volcanopy.services.admission.queue_edits import QueueEdits
+from volcanopy.services.admission.queue_reads import queues_of, users_of
 from volcanopy.services.admission.review_metrics import ReviewHandler, measured
 from volcanopy.services.admission.review_paths import ReviewPaths
 from volcanopy.services.admission.webhook_configuration import (
@@ -86,7 +87,7 @@ class AdmissionSettings:
     fail_closed: bool = True
     unregister: bool = True
     namespace: str = "kube-system"
-    """The namespace of its Secret and ConfigMap; the Service's namespace, if there is a Service."""
+    """The namespace of its Secret; the Service's namespace, if there is a Service."""
     config: Path | None = None
     """The configuration file, read again when it changes."""
     policy: AdmissionPolicy = field(default_factory=AdmissionPolicy)
@@ -160,19 +161,11 @@ async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
 
 
 class ReviewHandlers:
-    """The handlers of the webhooks, with the cluster cache and, for queues, the changes in progress."""
+    """The handlers of the webhooks, with the cluster cache and what is read of the API server for single requests."""
 
-    def __init__(
-        self,
-        cluster: ClusterCache,
-        edits: QueueEdits,
-        tried: PodDryRuns,
-        *,
-        fail_closed: bool,
-        apis: ApiViews,
-    ) -> None:
+    def __init__(self, cluster: ClusterCache, tried: PodDryRuns, *, fail_closed: bool, apis: ApiViews) -> None:
         self._apis = apis
-        self._client, self._cluster, self._edits, self._closed = next(iter(apis)), cluster, edits, fail_closed
+        self._client, self._cluster, self._closed = next(iter(apis)), cluster, fail_closed
         self._trials = tried
 
     @property
@@ -191,24 +184,17 @@ class ReviewHandlers:
 
     async def validating(self, body: Json) -> Json:
         """Return the response with the verdict."""
-        context = self._context()
-        request = self._edits.concerns(body)
+        context, request = self._context(), Request.of(body)
         if request is None:
-            context = await self._with_new_queue(body, await self._with_new_group(body, context))
-            try:
-                context = await self._with_moved_pods(body, context)
-            except KubeError as fault:
-                moved = Request.of(body) or Request()
-                return try_again(moved, f"pods of the PodGroup cannot be read now, try again: {fault}")
-            context = await self._with_trials(body, await self._with_templates(body, context))
-            return await self._validate_with_rights(body, context)
+            return validate(body, context)
         try:
-            return await self._edits.judge(body, request, context, validate)
+            context = await self._with_objects(request, context)
         except KubeError as fault:
-            log.warning("queue change not validated", queue=request.name, error=str(fault))
-            if not self._closed:
+            log.warning("objects for a review not readable", kind=request.kind, name=request.name, error=str(fault))
+            if not self._closed and request.kind == "Queue":
                 return validate(body, context)
-            return try_again(request, f"changes of queues cannot be validated now, try again: {fault}")
+            return try_again(request, f"changes of a {request.kind} cannot be validated now, try again: {fault}")
+        return await self._validate_with_rights(body, request, context)
 
     def _context(self) -> Context:
         """Return the content of the caches; before their first lists no review is answered, as checks would be left out."""
@@ -216,14 +202,11 @@ class ReviewHandlers:
             raise web.HTTPServiceUnavailable(text="the caches are not synced, try again")
         return self._cluster.context()
 
-    async def _validate_with_rights(self, body: Json, context: Context) -> Json:
+    async def _validate_with_rights(self, body: Json, request: Request, context: Context) -> Json:
         """Return the verdict that goes by the right of a Command's user to change its target.
 
         Without an answer of the API server a Command for which the right decides is to be sent again.
         """
-        request = Request.of(body)
-        if request is None:
-            return validate(body, context)
         try:
             return validate(body, replace(context, may_change_target=await may_change_target(self._client, request)))
         except KubeError as fault:
@@ -233,26 +216,25 @@ class ReviewHandlers:
             log.warning("permission of a Command not checked", user=request.user.name, error=str(fault))
             return try_again(request, f"permissions of Commands cannot be checked now, try again: {fault}")
 
-    async def _with_trials(self, body: Json, context: Context) -> Context:
-        """Return the context with the results of dry runs of the object's pods."""
-        request = Request.of(body)
-        asked = dry_runs(request, context) if request is not None else ()
+    async def _with_objects(self, request: Request, context: Context) -> Context:
+        """Return the context with the objects that the rules for this request need from the API server. Raises KubeError."""
+        if changes_tree(request):
+            context = replace(context, queues=await queues_of(self._apis))
+            deleted = request.operation == "DELETE"
+            return replace(context, unfinished=await users_of(self._apis, request.name)) if deleted else context
+        context = await self._with_new_queue(request, await self._with_new_group(request, context))
+        if is_moved(request):
+            view = in_api(self._client, request.binding)
+            pods = await view.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
+            context = replace(context, moved_pods=tuple(pod for pod in pods.items if group_of(pod) == request.name))
+        context = await self._with_templates(request, context)
+        asked = dry_runs(request, context)
         return replace(context, dry_runs=await self._trials.answers(asked)) if asked else context
 
-    async def _with_moved_pods(self, body: Json, context: Context) -> Context:
-        """Return the context with the pods of a PodGroup that moves, read from the API server. Raises KubeError."""
-        request = Request.of(body)
-        if request is None or not is_moved(request):
-            return context
-        view = in_api(self._client, request.binding)
-        pods = await view.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
-        return replace(context, moved_pods=tuple(pod for pod in pods.items if group_of(pod) == request.name))
-
-    async def _with_templates(self, body: Json, context: Context) -> Context:
+    async def _with_templates(self, request: Request, context: Context) -> Context:
         """Return the context with the JobTemplates that a flow names, read from the API server."""
-        request = Request.of(body)
-        templates = sorted(named_templates(request)) if request is not None else []
-        if request is None or not templates:
+        templates = sorted(named_templates(request))
+        if not templates:
             return context
         try:
             existing = await job_templates(in_api(self._client, request.binding), request.namespace, templates)
@@ -261,16 +243,24 @@ class ReviewHandlers:
             return context
         return replace(context, job_templates=existing)
 
-    async def _with_new_queue(self, body: Json, context: Context) -> Context:
+    async def _with_new_queue(self, request: Request, context: Context) -> Context:
         """Return the context with the requested queue, read from the API server if the cache does not have it yet."""
-        request = Request.of(body)
-        if request is None or context.queues is None or request.object is None:
-            return context
         name = at(request.object, "spec", "queue")
-        if not isinstance(name, str) or not name or name in context.queues or "/" in name or len(name) > 253:
+        if context.queues is None or not isinstance(name, str) or name in context.queues or not _is_readable(name):
             return context
         queue = await self._read(QUEUES, None, name)
         return context if queue is None else replace(context, queues={**context.queues, name: queue})
+
+    async def _with_new_group(self, request: Request, context: Context) -> Context:
+        """Return the context with the PodGroup that a new pod names, read from the API server if the cache lacks it."""
+        if request.key != ("", "Pod", "CREATE") or context.pod_groups is None:
+            return context
+        name, groups = group_of(request.object), context.pod_groups
+        key = f"{request.namespace}/{name}"
+        if key in groups or not _is_readable(name):
+            return context
+        group = await self._read(POD_GROUPS, request.namespace, name)
+        return context if group is None else replace(context, pod_groups={**groups, key: group})
 
     async def _read(self, kind: Kind[T], namespace: str | None, name: str) -> T | None:
         """Return an object of any served API from the API server, if it is there and readable."""
@@ -284,17 +274,10 @@ class ReviewHandlers:
                 return None
         return None
 
-    async def _with_new_group(self, body: Json, context: Context) -> Context:
-        """Return the context with the PodGroup that a new pod names, read from the API server if the cache lacks it."""
-        request = Request.of(body)
-        if request is None or request.key != ("", "Pod", "CREATE") or context.pod_groups is None:
-            return context
-        name, groups = group_of(request.object), context.pod_groups
-        key = f"{request.namespace}/{name}"
-        if not name or key in groups or "/" in name or len(name) > 253:
-            return context
-        group = await self._read(POD_GROUPS, request.namespace, name)
-        return context if group is None else replace(context, pod_groups={**groups, key: group})
+
+def _is_readable(name: str) -> bool:
+    """Whether a name may be that of an object."""
+    return bool(name) and "/" not in name and len(name) <= 253
 
 
 async def run(
@@ -324,8 +307,7 @@ async def run(
             return with_schedulers(policy.current, apis.scheduler_names)
 
         cluster = ClusterCache(apis, check_plugins, current, pod_maker(registry))
-        edits = QueueEdits(apis, settings.home, machine.utc_now)
-        answers = ReviewHandlers(cluster, edits, tried, fail_closed=settings.fail_closed, apis=apis)
+        answers = ReviewHandlers(cluster, tried, fail_closed=settings.fail_closed, apis=apis)
         health = health or Health()
         health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
