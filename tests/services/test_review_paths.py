@@ -1,8 +1,16 @@
 """Reviews are answered for the API server only: it alone knows the path."""
 
 import asyncio
+import json
+import ssl
+import urllib.error
+import urllib.request
 from datetime import UTC, datetime
 
+from tests.services.service_cluster import Cluster
+from tests.services.test_admission import admission
+from volcanopy.api.model import Json
+from volcanopy.services.admission.admission_service import CONFIGURATION, QUEUES, VALIDATING
 from volcanopy.services.admission.review_paths import PERIOD, ReviewPaths
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,3 +55,40 @@ async def test_without_the_key_no_path_is_guessed() -> None:
     server = Server("key")
     for guess in ("", "é", "0" * 32, Server("other").paths.current()):
         assert not await server.paths.accepts(guess)
+
+
+async def test_a_forged_review_gets_no_verdict(cluster: Cluster) -> None:
+    """Otherwise anybody could ask what is in other namespaces, and keep the server busy."""
+    async with admission(cluster):
+        configuration = await cluster.client.get(VALIDATING, None, CONFIGURATION)
+        config = configuration["webhooks"][0]["clientConfig"]
+        host, part = config["url"].rpartition("/")[0], config["url"].rpartition("/")[2]
+        assert await asyncio.to_thread(_post, host) == 404
+        assert await asyncio.to_thread(_post, f"{host}/{part[::-1]}") == 403
+        assert await asyncio.to_thread(_post, config["url"]) == 200
+
+
+def _post(url: str) -> int:
+    meta: Json = {"name": "forged"}
+    queue: Json = {
+        "apiVersion": QUEUES.api_version,
+        "kind": "Queue",
+        "metadata": meta,
+        "spec": {"capability": {"cpu": "1"}},
+    }
+    request: Json = {
+        "uid": "1",
+        "kind": {"group": "scheduling.volcanopy.io", "version": "v1beta1", "kind": "Queue"},
+        "operation": "CREATE",
+        "name": "forged",
+        "userInfo": {"username": "admin", "groups": ["system:masters"]},
+        "object": queue,
+    }
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urllib.request.urlopen(url, data=body, timeout=60, context=context) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
