@@ -14,12 +14,9 @@ from volcanopy.admission.feasibility import exceeded
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.admission.request import User
 from volcanopy.admission.response import as_warning, with_severity
-from volcanopy.api import names
 from volcanopy.api.core import Queue, QueueLimit
-from volcanopy.api.core import Queue as KnownQueue
-from volcanopy.api.core import QueueLimit as KnownLimit
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid
-from volcanopy.api.quantity import parse, text
+from volcanopy.api.quantity import parse
 from volcanopy.api.scheduling import QueueSpec
 
 EVERY_USER = "*"
@@ -47,20 +44,10 @@ class LimitEntries:
             for name in entry.groups:
                 self.groups.setdefault(name, entry)
         self._order = {name: number for number, name in enumerate(self.groups)}
-        self._amounts: dict[int, Amounts] = {}
 
     def user(self, name: str) -> QueueLimit | None:
         """Return the entry that applies to a user."""
         return (self.users.get(name) if name else None) or self.users.get(EVERY_USER)
-
-    def amounts(self, entry: QueueLimit | None) -> Amounts:
-        """Return the resource limits of an entry in base units."""
-        if entry is None:
-            return {}
-        entry_amounts = self._amounts.get(id(entry))
-        if entry_amounts is None:
-            entry_amounts = self._amounts[id(entry)] = amounts_of(entry.resources)
-        return entry_amounts
 
     def of(self, user: User) -> Iterator[tuple[Subject, QueueLimit]]:
         """Yield the entries that apply to a user: one for the user and one for a group."""
@@ -161,56 +148,3 @@ def _covering(group: str, paths: Mapping[tuple[str, str], str]) -> str:
         return _AUTHENTICATED
     covered = group.startswith(f"{_SERVICE_ACCOUNTS}:") and ("groups", _SERVICE_ACCOUNTS) in paths
     return _SERVICE_ACCOUNTS if covered else ""
-
-
-def limit_warnings(name: str, after: KnownQueue, context: Context) -> Iterator[Problem]:
-    """Yield limits that exceed those of the queue itself or an ancestor: the smaller limit applies."""
-    queues = dict(context.queues or {}) | {name: after}
-    ancestors = lineage(name, queues)[1:]
-    for field, attribute in (("maxRunningJobs", "max_running_jobs"), ("maxQueuedJobs", "max_queued_jobs")):
-        own_maximum = getattr(after.spec, attribute)
-        for ancestor in ancestors:
-            limit = getattr(ancestor.spec, attribute)
-            if own_maximum is not None and limit is not None and own_maximum > limit:
-                detail = f'exceeds {field} of queue "{ancestor.metadata.name}" ({limit}): the smaller limit applies'
-                yield as_warning(invalid(f"spec.{field}", own_maximum, detail))
-                break
-    entries = [(ancestor.metadata.name, LimitEntries(ancestor)) for ancestor in ancestors] if after.spec.limits else []
-    for number, entry in enumerate(after.spec.limits):
-        problems = _entry_warnings(f"spec.limits[{number}]", entry, after, entries)
-        yield from map(as_warning, problems)
-
-
-def _entry_warnings(
-    path: str, entry: KnownLimit, own_queue: KnownQueue, ancestors: list[tuple[str, LimitEntries]]
-) -> Iterator[Problem]:
-    amounts = amounts_of(entry.resources)
-    yield from _exceeding(path, amounts, amounts_of(own_queue.spec.capability), "the capability of the queue")
-    maximum = own_queue.spec.max_running_jobs
-    if entry.max_running_jobs is not None and maximum is not None and entry.max_running_jobs > maximum:
-        detail = f"exceeds maxRunningJobs of the queue ({maximum}): the smaller limit applies"
-        yield invalid(f"{path}.maxRunningJobs", entry.max_running_jobs, detail)
-    for queue, entries in ancestors if amounts else ():
-        subjects = [("user", name, entries.user(name)) for name in entry.users]
-        subjects += [("group", name, entries.groups.get(name)) for name in entry.groups]
-        for kind, name, other_limit in subjects:
-            limit = f'the limit of {kind} "{name}" in queue "{queue}"'
-            yield from _exceeding(path, amounts, entries.amounts(other_limit), limit)
-
-
-def _exceeding(path: str, amounts: Mapping[str, int], limits: Mapping[str, int], limit: str) -> Iterator[Problem]:
-    for resource, units in sorted(amounts.items()):
-        if resource in limits and units > limits[resource]:
-            detail = f"exceeds {limit} ({text(resource, limits[resource])}): the smaller limit applies"
-            yield invalid(f"{path}.resources[{resource}]", text(resource, units), detail)
-
-
-def same_limits(before: KnownQueue, after: KnownQueue) -> bool:
-    """Return whether two versions of a queue have the same limits and the same parent."""
-    return _limits(before) == _limits(after)
-
-
-def _limits(queue: KnownQueue) -> tuple[object, ...]:
-    spec = queue.spec
-    parent = spec.parent or names.ROOT_QUEUE
-    return (parent, amounts_of(spec.capability), spec.max_running_jobs, spec.max_queued_jobs, spec.limits)

@@ -14,8 +14,6 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.limits import (
     amount_problems,
     limit_problems,
-    limit_warnings,
-    same_limits,
 )
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of, amounts_of_queue, parent_of
 from volcanopy.admission.request import Request, annotations, at, name_problems
@@ -61,8 +59,6 @@ def validate_queue(request: Request, context: Context) -> Iterator[Problem]:
         yield from _excesses(before, after, context)
     if before is None or not same_claims(before, after):
         yield from map(as_warning, _impossible_guarantees(after, context))
-    if before is None or not same_limits(before, after):
-        yield from limit_warnings(queue.metadata.name, after, context)
 
 
 def validate_queue_deletion(request: Request, context: Context) -> Iterator[Problem]:
