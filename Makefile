@@ -174,7 +174,6 @@ golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference l
 	$(BIN)/python -m hack.clipage
 	$(BIN)/python -m hack.gatestable
 	$(BIN)/python -m hack.limitspage
-	$(BIN)/python -m hack.powerstable
 	$(BIN)/python -m tests.security.bypass_table
 	$(BIN)/python -m tests.local.process.isolation_table
 

@@ -14,7 +14,7 @@ from volcanopy.api import names
 from volcanopy.api.core import MAX_GRACE_SECONDS, Queue
 
 Json = dict[str, Any]
-RESERVED = {power.name: power for power in powers.POWERS if power.example is not None}
+RESERVED = {power.name: power for power in powers.POWERS}
 QUEUES = {
     name: msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
     for name, spec in {
@@ -111,7 +111,7 @@ def test_usual_grace_periods_and_other_priorities_are_for_everybody(seconds: int
 @pytest.mark.parametrize("key", [*sorted(names.ASSIGNMENT_KEYS), "hami.io/Ascend910B3-devices-allocated"])
 def test_no_user_takes_devices_of_others_or_hides_the_use_of_own_ones(key: str) -> None:
     """The scheduler believes these annotations: what they name is given to no other pod."""
-    assigned = powers.Power("", "", keys=(key,), example="GPU-1,NVIDIA,8192,100:")
+    assigned = powers.Power("", keys=(key,), example="GPU-1,NVIDIA,8192,100:")
     assigned_otherwise = assigned._replace(example="GPU-2,NVIDIA,8192,100:")
     with_own, with_others = (protected(pod("free"), each) for each in (assigned, assigned_otherwise))
     for before, after in (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Try = Callable[["Scene"], str]
-RESERVED = tuple(power for power in POWERS if power.example is not None)
+RESERVED = POWERS
 DENIED = "may not protect"
 CARDS, EXAMPLE_OF_CARDS = "volcano.sh/vgpu-ids-new", "GPU-1,NVIDIA,8192,100:"
 NPUS = "hami.io/Ascend910B3-devices-allocated"
@@ -157,9 +157,7 @@ ENTRANCES: dict[str, tuple[Try, str]] = {
         "the scheduler assigns devices",
     ),
     "a job whose pods have assigned GPUs": (
-        lambda s: s.eve.create(
-            with_template(s.job("j", s.open), Power("", "", keys=(CARDS,), example=EXAMPLE_OF_CARDS))
-        ),
+        lambda s: s.eve.create(with_template(s.job("j", s.open), Power("", keys=(CARDS,), example=EXAMPLE_OF_CARDS))),
         "the scheduler assigns devices",
     ),
     "assigned GPUs for a running pod": (

@@ -1,4 +1,4 @@
-"""The powers of users over eviction and order: what protects pods or raises them, and who may use it in which queue.
+"""The powers of users over eviction that are reserved: what protects pods, and who may use it in which queue.
 
 Reserved powers are for the administrators of the queue and the subjects in ``unpreemptable``; without both, every user has them.
 Admission rejects them to others wherever it sees them. A PodDisruptionBudget is an object of its own, which may be created
@@ -18,18 +18,13 @@ from volcanopy.api.model import Json, Problem, forbidden, parse_duration
 
 CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 _TRUE = frozenset({"true", "1", "t"})
-RESERVED = "administrators of the queue and subjects in `unpreemptable`; without both, everybody"
-ORDER = "everybody: it changes the order, not the limits"
-ASSIGNED = "the scheduler, and Kubernetes' own accounts"
 
 
 class Power(NamedTuple):
-    """Something that protects pods from eviction or changes their order. Annotations count as labels as well."""
+    """Something that protects pods from eviction. Annotations count as labels as well."""
 
     name: str
-    effect: str
-    permitted: str = RESERVED
-    enforced_by: str = "admission"
+    """As in the table of all powers in docs/security.md."""
     keys: tuple[str, ...] = ()
     """Its annotations and labels."""
     field: str = ""
@@ -37,7 +32,7 @@ class Power(NamedTuple):
     is_used: Callable[[Any], bool] = bool
     """Whether a value uses it."""
     example: Any = None
-    """A value that uses it, of a reserved power."""
+    """A value that uses it."""
 
 
 def _protects(value: Any) -> bool:
@@ -64,123 +59,40 @@ _BOTH = ("annotations", "labels")
 POWERS = (
     Power(
         name='`volcanopy.io/preemptable: "false"`',
-        effect="no action evicts the pods",
         keys=(names.PREEMPTABLE,),
         is_used=_protects,
         example="false",
     ),
     Power(
         name="`volcanopy.io/cooldown-time`",
-        effect="`cdp` evicts no pods that have not run for so long",
         keys=(names.COOLDOWN_TIME,),
         is_used=_is_positive,
         example="9999h",
     ),
     Power(
         name="`volcanopy.io/jdb-min-available`",
-        effect="`tdm` evicts no further pods of the job",
         keys=(names.JDB_MIN_AVAILABLE,),
         example="9",
     ),
     Power(
         name="`volcanopy.io/jdb-max-unavailable`",
-        effect="`tdm` evicts no further pods of the job",
         keys=(names.JDB_MAX_UNAVAILABLE,),
         example="1",
     ),
     Power(
         name="`priorityClassName: system-node-critical`",
-        effect="`conformance` protects the pods",
         field="priorityClassName",
         is_used=_is_critical,
         example="system-node-critical",
     ),
     Power(
         name="`terminationGracePeriodSeconds` above 3600",
-        effect="evicted pods run until it ends",
         field="terminationGracePeriodSeconds",
         is_used=_is_long,
         example=86_400,
     ),
-    Power(
-        name="annotations of assigned devices and CPUs, such as `volcano.sh/vgpu-ids-new`",
-        effect="the scheduler counts what they name as used by the pod, and gives it to no other",
-        permitted=ASSIGNED,
-    ),
-    Power(
-        name="a PodDisruptionBudget",
-        effect="`pdb` protects the pods that it selects",
-        permitted="for their pods: administrators of the queue, subjects in `unpreemptable` of `pdb`; without both, everybody",
-        enforced_by="the scheduler",
-    ),
-    Power(
-        name="another PriorityClass",
-        effect="the order of jobs, and preemption within the queue",
-        permitted=ORDER,
-        enforced_by="",
-    ),
-    Power(
-        name="`volcanopy.io/sla-waiting-time`",
-        effect="the order of jobs (`sla`)",
-        permitted=ORDER,
-        enforced_by="",
-    ),
-    Power(
-        name="`volcanopy.io/task-priority`",
-        effect="the order of the pods of one job",
-        permitted=ORDER,
-        enforced_by="",
-    ),
-    Power(
-        name="`preemptionPolicy: Never`",
-        effect="the pods preempt no others",
-        permitted="everybody",
-        enforced_by="",
-    ),
-    Power(
-        name="a deletion with a grace period above that of the pod and 3600",
-        effect="none: the pod counts as running, and an eviction shortens the period",
-        permitted="everybody",
-        enforced_by="the scheduler",
-    ),
-    Power(
-        name="finalizers of pods",
-        effect="none: pods whose containers have ended do not count; pods of jobs get none from their template",
-        permitted="everybody",
-        enforced_by="the scheduler, the controllers",
-    ),
-    Power(
-        name="`terminationGracePeriodSeconds` of probes, `preStop` hooks",
-        effect="none: an evicted pod ends after its own `terminationGracePeriodSeconds`",
-        permitted="everybody",
-        enforced_by="kubelets",
-    ),
-    Power(
-        name="another `schedulerName` of pods, also in a job",
-        effect="the pods belong to no queue: no action evicts them",
-        permitted="everybody, but for namespaces with the label `volcanopy.io/queues-only`",
-        enforced_by="ValidatingAdmissionPolicy",
-    ),
-    Power(
-        name="pod anti-affinity with `namespaces` or `namespaceSelector`",
-        effect="pods of these namespaces are not placed beside the pods, as in Kubernetes",
-        permitted="everybody, but for namespaces with a ResourceQuota of the scope `CrossNamespacePodAffinity`",
-        enforced_by="kube-apiserver, not the embedded one",
-    ),
-    Power(
-        name="`cluster-autoscaler.kubernetes.io/safe-to-evict`, `karpenter.sh/do-not-disrupt`",
-        effect="none on evictions by volcanopy",
-        permitted="everybody",
-        enforced_by="",
-    ),
-    Power(
-        name="`reclaimable`, `stopPolicy` of a queue",
-        effect="which pods of the queue are evicted for other queues",
-        permitted="administrators of the queue; without them, users that may update it",
-        enforced_by="admission, RBAC",
-    ),
 )
-"""Every power that is known, the reserved ones first."""
+"""The reserved powers."""
 CHOSEN_AT_CREATION = tuple((part, key) for power in POWERS for key in power.keys for part in _BOTH)
 """The labels and annotations that give a power: a change of them on a pod is reviewed."""
 
