@@ -1,8 +1,9 @@
 """The transition table is complete and agrees with the specification."""
 
+from tests.jobcontroller.writing import LEADS_TO
 from volcanopy.api.batch import Phase
 from volcanopy.api.lifecycle import Action
-from volcanopy.jobcontroller.phases import FINISHED, LEADS_TO, LIVE, STOPPED, TRANSITIONS, Step, Stop
+from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED, TRANSITIONS, Step, Stop
 
 
 def test_every_pair_has_a_transition() -> None:

@@ -9,9 +9,18 @@ from pathlib import Path
 from hack import generated_section
 from volcanopy.api.batch import Phase
 from volcanopy.api.lifecycle import Action
-from volcanopy.jobcontroller.phases import LEADS_TO, TRANSITIONS, Stop
+from volcanopy.jobcontroller.phases import TRANSITIONS, Stop
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "jobs.md"
+LEADS_TO = {
+    Phase.PENDING: (Phase.RUNNING, Phase.COMPLETED, Phase.FAILED),
+    Phase.RUNNING: (Phase.PENDING, Phase.COMPLETED, Phase.FAILED),
+    Phase.RESTARTING: (Phase.PENDING, Phase.FAILED),
+    Phase.ABORTING: (Phase.ABORTED,),
+    Phase.COMPLETING: (Phase.COMPLETED,),
+    Phase.TERMINATING: (Phase.TERMINATED,),
+}
+"""Where a phase leads by itself, once what it waits for has come."""
 BEGIN, END = "<!-- from the table of phases: begin -->", "<!-- end -->"
 
 

@@ -79,15 +79,3 @@ FINISHED = frozenset({Phase.COMPLETED, Phase.TERMINATED, Phase.FAILED})
 
 STOPPED = FINISHED | {Phase.ABORTED}
 """Phases in which nothing of the job runs."""
-
-LEADS_TO = MappingProxyType(
-    {
-        Phase.PENDING: (Phase.RUNNING, Phase.COMPLETED, Phase.FAILED),
-        Phase.RUNNING: (Phase.PENDING, Phase.COMPLETED, Phase.FAILED),
-        Phase.RESTARTING: (Phase.PENDING, Phase.FAILED),
-        Phase.ABORTING: (Phase.ABORTED,),
-        Phase.COMPLETING: (Phase.COMPLETED,),
-        Phase.TERMINATING: (Phase.TERMINATED,),
-    }
-)
-"""Where a phase leads by itself, once what it waits for has come."""
