@@ -22,8 +22,8 @@ from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutate, validate
 from volcanopy.api import names
 from volcanopy.installed.job_plugins import job_registry
+from volcanopy.services.admission.admission_service import read
 from volcanopy.services.admission.pod_dry_run import pod_maker
-from volcanopy.services.admission.request_limits import NoReviewError, TooDenseError, read
 
 Json = dict[str, Any]
 Judge = Callable[[Json, Context], Json]
@@ -98,15 +98,8 @@ def _spent(body: bytes, context: Context) -> float:
     """Return the CPU seconds of both webhooks for a review."""
     start = time.process_time()
     for judge in (mutate, _validated):
-        msgspec.json.encode(_answered(judge, body, context))
+        msgspec.json.encode(judge(read(body), context))
     return time.process_time() - start
-
-
-def _answered(judge: Judge, body: bytes, context: Context) -> Json:
-    try:
-        return judge(read(body), context)
-    except TooDenseError as dense:
-        return dense.answer
 
 
 def _validated(body: Json, context: Context) -> Json:
@@ -153,8 +146,8 @@ def hostile(count: int, seed_number: int) -> tuple[int, float, list[tuple[float,
         for judge in (mutate, _validated):
             start = time.process_time()
             try:
-                answer = msgspec.json.encode(_answered(judge, data, WORLD))
-            except NoReviewError:
+                answer = msgspec.json.encode(judge(read(data), WORLD))
+            except ValueError:
                 answer = b'{"response": {"allowed": false}}'  # the server responds with 400 to such a body
             spent.append(time.process_time() - start)
             slowest.append((spent[-1], f"{judge.__name__} {data[-90:]!r}, {len(data)} bytes: {answer[:160]!r}"))

@@ -46,6 +46,13 @@ def test_a_resource_list_has_at_most_as_many_resources_as_are_counted() -> None:
     assert "resources.requests: Too many: 65: must have at most 64 items" in answer(None, made)
 
 
+def test_a_template_has_at_most_as_many_containers_as_are_read() -> None:
+    made = job("free", "1")
+    spec = made["spec"]["tasks"][0]["template"]["spec"]
+    spec["containers"] = [{"name": f"c{number}", "image": "b"} for number in range(children.MAX_CONTAINERS + 1)]
+    assert "template.spec.containers: Too many: 1025: must have at most 1024 items" in answer(None, made)
+
+
 def _of_size(made: Json, size: int) -> Json:
     notes = made["metadata"]["annotations"]
     so_far = sum(len(key) + len(value) for key, value in notes.items())

@@ -10,6 +10,8 @@ from volcanopy.api.quantity import QuantityError, amount
 
 MAX_RESOURCES = 64
 """Maximum number of resources in a resource list."""
+MAX_CONTAINERS = 1024
+"""Maximum number of containers of a kind in a pod."""
 MAX_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of an object that the API server accepts."""
 ADDED_ANNOTATIONS = 16 * 1024
@@ -50,6 +52,9 @@ def amount_problems(spec: BatchJobSpec) -> Iterator[Problem]:
         path, pod = f"spec.tasks[{number}].template.spec", at(task.template, "spec")
         for kind in _KINDS:
             containers = at(pod, kind)
+            if isinstance(containers, list) and len(containers) > MAX_CONTAINERS:
+                yield too_many(f"{path}.{kind}", len(containers), MAX_CONTAINERS)
+                return
             for position, container in enumerate(containers if isinstance(containers, list) else ()):
                 yield from _resources(at(container, "resources"), f"{path}.{kind}[{position}].resources")
         yield from _resources(at(pod, "resources"), f"{path}.resources")

@@ -37,7 +37,6 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.services.admission import request_limits
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import Keyring, RotationTimes, SharedKeyring
 from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
@@ -146,18 +145,25 @@ def try_again(request: Request, message: str) -> Json:
     return AdmissionResponse((Problem("", message),), temporary=True).review(request.uid)
 
 
+def read(body: bytes) -> Json:
+    """Decode a review. Raises ValueError if the body is none."""
+    try:
+        review = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        raise ValueError("the body is not JSON") from None
+    if not isinstance(review, dict):
+        raise ValueError("the body is no AdmissionReview")
+    return review
+
+
 async def _answer(judge: ReviewHandler, request: web.Request) -> web.Response:
     try:
-        body = await request.read()
+        review = read(await request.read())
     except ConnectionError:
         raise web.HTTPBadRequest(text="the connection ended before the review had come") from None
-    try:
-        answer = await judge(request_limits.read(body))
-    except request_limits.NoReviewError as fault:
+    except ValueError as fault:
         raise web.HTTPBadRequest(text=str(fault)) from None
-    except request_limits.TooDenseError as dense:
-        answer = dense.answer
-    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+    return web.Response(body=msgspec.json.encode(await judge(review)), content_type="application/json")
 
 
 class ReviewHandlers:
