@@ -217,7 +217,7 @@ async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     async with EventRecorder(client, "test") as recorder:
         groups = GroupController(client, recorder)
         queues = QueueController(ApiViews(client), recorder, groups.queue_opened)
-        running = [asyncio.create_task(follow()) for _, follow in groups.following()]
+        running = [asyncio.create_task(entry.run()) for entry in groups.followed()]
         running.append(asyncio.create_task(groups.work()))
         await create(cluster, pod("late"))
         await asyncio.wait_for(tried.wait(), 60)

@@ -1,8 +1,7 @@
 """The controllers of one API, and the watches that they share."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,12 +12,10 @@ from volcanopy.jobcontroller.observed import DISRUPTION_TARGET
 from volcanopy.jobcontroller.plugins.registry import Registry
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.shared_parts import SharedParts
-from volcanopy.kube.cache.watch import Change, Reflector, each_alone
+from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import is_of
+from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.flows import FlowController
 from volcanopy.services.controllers.gangs import GangController
@@ -26,55 +23,33 @@ from volcanopy.services.controllers.jobs import JobController, JobControllerSett
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueContents
 from volcanopy.services.controllers.run_times import RunTimes
-from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.controllers.worker import Followed, Worker
 
-Following = Callable[[], Coroutine[Any, Any, None]]
-"""The work of a watch."""
 _NO_SPEC = PodSpec()
 
 
 @dataclass(frozen=True)
 class ApiControllers:
-    """The controllers of the objects of one API, and the watches that they need before they start."""
+    """The controllers of the objects of one API, and the watches that they share."""
 
     jobs: JobController
-    others: tuple[Controller, ...]
+    others: tuple[Worker, ...]
     loose: GroupController
     pods: Reflector[Any]
     groups: Reflector[Any]
 
-    @property
-    def workers(self) -> tuple[Worker, ...]:
-        """All but the controller of jobs."""
-        return (*self.others, self.loose)
-
-    @property
-    def watches(self) -> tuple[Reflector[Any], ...]:
-        """The watches that must be synced before reconciles start."""
-        return (self.pods, self.groups, *self.loose.watches)
-
-    def dispatch(self, event: str, manifest: Json) -> None:
-        """Pass on an object that a user wrote to the controllers of its kind."""
-        if any(is_of(kind, manifest) for kind in self.jobs.kinds):
-            self.jobs.event(event, manifest)
-        for other in self.others:
-            if any(is_of(kind, manifest) for kind in other.kinds()):
-                other.event(event, manifest)
-
-    def following(self, contents: QueueContents) -> list[tuple[str, Following]]:
-        """Return the name and the work of each watch; ``contents`` counts the PodGroups of queues."""
-        cache = self.jobs.cache
+    def followed(self, contents: QueueContents) -> list[Followed]:
+        """Return the watches; ``contents`` counts the PodGroups of queues."""
+        cache, group = self.jobs.cache, self.jobs.kind.group
+        sinks = (cache.pod_group_changes, contents.pod_group_changes, self.loose.group_changes)
 
         def group_changes(changes: Sequence[Change[PodGroup]]) -> None:
-            for sink in (cache.pod_group_changes, contents.pod_group_changes, self.loose.group_changes):
+            for sink in sinks:
                 sink(changes)
 
-        followed: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
-            (self.pods, cache.pod_changes),
-            (self.groups, group_changes),
-        )
-        own = [(watch.kind.plural, partial(watch.run, each_alone(sink))) for watch, sink in followed]
-        return [*own, *self.loose.following()]
+        shared = (Followed("pods", self.pods, cache.pod_changes), Followed("podgroups", self.groups, group_changes))
+        of = "" if group == JOBS.group else f" of {group}"
+        return [entry._replace(name=f"{entry.name}{of}") for entry in (*shared, *self.loose.followed())]
 
 
 def slimming_of_jobs() -> Callable[[Pod], Pod]:
@@ -112,10 +87,7 @@ def api_controllers(
     groups.on_listed = lambda: jobs.cache.listed("podgroups", int(groups.resource_version))
     return ApiControllers(
         jobs,
-        (
-            FlowController(client, recorder, jobs.cache.pods_of),
-            CronController(client, recorder),
-        ),
+        (FlowController(client, recorder, jobs.cache.pods_of), CronController(client, recorder)),
         GroupController(
             client,
             recorder,

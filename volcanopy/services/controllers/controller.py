@@ -40,11 +40,11 @@ class Controller(Worker):
         """Reconcile an object; returns the time of the next reconcile without a change before, if there is one."""
 
     def kinds(self) -> Sequence[Kind[Any]]:
-        """Return the kinds whose changes this controller needs."""
+        """Return the own kind."""
         return (self.kind,)
 
     def event(self, event: str | None, manifest: Json) -> None:
-        """Take an object of any of these kinds that was listed, added, changed or deleted."""
+        """Take an object of the own kind."""
         if is_of(self.kind, manifest):
             self.object_event(event, manifest)
 

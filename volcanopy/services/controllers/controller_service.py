@@ -16,12 +16,12 @@ from volcanopy.api.translation import with_names_of_its_api
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.cache.followed_kinds import NODES, PRIORITY_CLASSES
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
-from volcanopy.kube.cache.watch import Change, Reflector, each_alone
+from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import JOBS, is_of
+from volcanopy.kube.client.raw_kinds import is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
 from volcanopy.services.controllers.gangs import GangController
@@ -33,7 +33,7 @@ from volcanopy.services.controllers.kopf_edge import kopf_edge
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.user_kinds import Edge, UserKinds, WatchedKind, wait_for_kinds
-from volcanopy.services.controllers.worker import Worker
+from volcanopy.services.controllers.worker import Followed, Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.health import Health, stale_watches, unsynced
@@ -95,33 +95,33 @@ async def run(
         queues = QueueController(views, recorder, opened)
         nodes = Reflector(client, NODES, transform=with_labels_and_readiness)
         hyper_nodes = HyperNodeController(views, recorder, config, nodes)
-        priorities = Reflector(client, PRIORITY_CLASSES)
+        workers: list[Worker] = [*(api.jobs for api in apis), queues, hyper_nodes]
+        workers += [*(worker for api in apis for worker in (*api.others, api.loose)), gangs]
 
         def dispatch(event: str, manifest: Json) -> None:
             manifest = with_names_of_its_api(manifest)
-            for api in apis:
-                api.dispatch(event, manifest)
-            if any(is_of(kind, manifest) for kind in queues.kinds()):
-                queues.event(event, manifest)
-            if any(is_of(kind, manifest) for kind in hyper_nodes.kinds()):
-                hyper_nodes.event(event, manifest)
+            for worker in workers:
+                if any(is_of(kind, manifest) for kind in worker.kinds()):
+                    worker.event(event, manifest)
 
         supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
-            workers: list[Worker] = [*(api.jobs for api in apis), queues, hyper_nodes]
-            workers += [*(worker for api in apis for worker in api.workers), gangs]
-            seen_first = _watches(priorities, apis, gangs)
-            required = tuple(kind for api in apis for kind in api.jobs.kinds)
-            users = UserKinds(client, [*_kinds(apis, queues), *hyper_nodes.kinds()], required, dispatch, edge)
+            followed = [_priorities(client, apis)]
+            followed += [*(entry for api in apis for entry in api.followed(queues.contents)), *gangs.followed()]
+            seen_first = [entry.watch for entry in followed]
+            required = tuple(kind for api in apis for kind in api.jobs.kinds())
+            kinds = sorted({*(kind for worker in workers for kind in worker.kinds())}, key=_plural_and_group)
+            users = UserKinds(client, kinds, required, dispatch, edge)
             work = [worker.queue for worker in workers]
             _watch_over(
                 health or Health(), candidate, (*seen_first, *users.required), required, work, supervisor, settings
             )
-            _follow_cluster(supervisor, apis, priorities, hyper_nodes)
+            for entry in followed:
+                supervisor.add(f"watch {entry.name}", entry.run)
+            supervisor.add("watch nodes", partial(nodes.run, partial(_node_changes, apis, hyper_nodes)))
             if settings.config is not None:
                 supervisor.add("configuration", hyper_nodes.follow_config)
-            _follow(supervisor, apis, gangs, queues)
             apis_of_cluster.watch(supervisor)
             serving = _serve(
                 apis, groups, workers, run_times, users, client, settings, seen_first, candidate, supervisor, ready
@@ -134,38 +134,8 @@ async def run(
                 task.cancel()
 
 
-def _watches(priorities: Watch, apis: Sequence[ApiControllers], gangs: GangController) -> tuple[Watch, ...]:
-    """Return the watches that must be synced before anything is reconciled."""
-    return (priorities, *(watch for api in apis for watch in api.watches), *gangs.watches)
-
-
-def _follow(
-    supervisor: Supervisor, apis: Sequence[ApiControllers], gangs: GangController, queues: QueueController
-) -> None:
-    """Add the watches of the controllers of APIs and gangs."""
-    for api in apis:
-        for name, following in api.following(queues.contents):
-            supervisor.add(f"watch {name}{_of(api)}", following)
-    for name, following in gangs.following():
-        supervisor.add(f"watch {name}", following)
-
-
-def _follow_cluster(
-    supervisor: Supervisor, apis: Sequence[ApiControllers], priorities: Reflector[Any], hyper_nodes: HyperNodeController
-) -> None:
-    """Add the watches of PriorityClasses and nodes."""
-
-    def priority_changes(changes: Sequence[Change[Any]]) -> None:
-        for api in apis:
-            api.jobs.cache.priority_changes(changes)
-
-    def node_changes(changes: Sequence[Change[Any]]) -> None:
-        hyper_nodes.node_changes(changes)
-        for api in apis:
-            api.jobs.cache.node_changes(changes)
-
-    supervisor.add("watch priorityclasses", partial(priorities.run, each_alone(priority_changes)))
-    supervisor.add("watch nodes", partial(hyper_nodes.nodes.run, node_changes))
+def _plural_and_group(kind: Kind[Any]) -> tuple[str, str]:
+    return kind.plural, kind.group
 
 
 def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSettings) -> GangController:
@@ -179,18 +149,22 @@ def _gangs(client: Client, recorder: EventRecorder, settings: JobControllerSetti
     )
 
 
-def _of(api: ApiControllers) -> str:
-    """Return the group of the jobs of another API than volcanopy's, for the names of its parts."""
-    group = api.jobs.kinds[0].group
-    return "" if group == JOBS.group else f" of {group}"
+def _priorities(client: Client, apis: Sequence[ApiControllers]) -> Followed:
+    """Return the watch of PriorityClasses."""
+
+    def take(changes: Sequence[Change[Any]]) -> None:
+        for api in apis:
+            api.jobs.cache.priority_changes(changes)
+
+    return Followed("priorityclasses", Reflector(client, PRIORITY_CLASSES), take)
 
 
-def _kinds(apis: Sequence[ApiControllers], queues: QueueController) -> list[Kind[Any]]:
-    """Return the kinds that users write, and that the controllers need."""
-    watched: set[Kind[Any]] = set(queues.kinds())
+def _node_changes(
+    apis: Sequence[ApiControllers], hyper_nodes: HyperNodeController, changes: Sequence[Change[Any]]
+) -> None:
+    hyper_nodes.node_changes(changes)
     for api in apis:
-        watched |= {*api.jobs.kinds, *(kind for other in api.others for kind in other.kinds())}
-    return sorted(watched, key=lambda kind: (kind.plural, kind.group))
+        api.jobs.cache.node_changes(changes)
 
 
 def _watch_over(
@@ -261,7 +235,7 @@ async def _serve(
     ready: asyncio.Event | None,
 ) -> None:
     """Once the watches are synced and this process leads, watch what users write and start the workers."""
-    await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds])
+    await wait_for_kinds(client, [kind for api in apis for kind in api.jobs.kinds()])
     for reflector in watches:
         await reflector.synced.wait()
     volcano = VolcanoProcesses(client, "controller", api_views(client, settings.api).bindings)

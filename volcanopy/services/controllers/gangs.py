@@ -4,10 +4,9 @@ Each such PodGroup gets a PodGroup of volcanopy, which the scheduler reads, and 
 A pod may come before the PodGroup that it names, and an API before its definition.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from volcanopy.api.core import OwnerReference, PodGroup
 from volcanopy.api.gang_apis import GANG_APIS, GangApi, GangGroup
@@ -16,12 +15,13 @@ from volcanopy.jobcontroller.workload_podgroups import WorkloadPod, gang_of
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
-from volcanopy.kube.cache.watch import Change, ChangeType, each_alone
+from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.group_worker import SETTLE, GroupWorker
+from volcanopy.services.controllers.worker import Followed
 
 _DISCOVERY = 10.0
 """Seconds between two searches for an API that is switched on and not served."""
@@ -53,18 +53,10 @@ class GangController(GroupWorker):
             api.name: OptionalReflector(client, _kind(api), discovery_period=_DISCOVERY) for api in self._apis
         }
 
-    @property
-    def watches(self) -> tuple[OptionalReflector[GangGroup], ...]:
-        """The watches that must be synced before reconciles start."""
-        return tuple(self._reflectors.values())
-
-    def following(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        """Return the name and the work of each watch. Pods and PodGroups of volcanopy come from the other controllers."""
+    def followed(self) -> Sequence[Followed]:
+        """Return the watches of the APIs. Pods and PodGroups of volcanopy come from the other controllers."""
         return [
-            (
-                f"podgroups of {api.group}",
-                partial(self._reflectors[api.name].run, each_alone(partial(self._gang_changes, api))),
-            )
+            Followed(f"podgroups of {api.group}", self._reflectors[api.name], partial(self._gang_changes, api))
             for api in self._apis
         ]
 

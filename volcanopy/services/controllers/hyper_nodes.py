@@ -66,7 +66,7 @@ class HyperNodeController(Worker):
         """Return the kinds of HyperNodes."""
         return self._apis.kinds(HYPER_NODES)
 
-    def event(self, event: str, manifest: Json) -> None:
+    def event(self, event: str | None, manifest: Json) -> None:
         """Take a HyperNode that was listed, added, changed or deleted."""
         key = (manifest["apiVersion"], manifest["metadata"]["name"])
         if event == "DELETED":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -22,7 +23,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
@@ -111,8 +112,8 @@ class JobController(Worker):
     ) -> None:
         """``home``: the namespace of the ConfigMap with learnt run times, unless ``run_times`` are shared."""
         super().__init__(client, recorder, now)
-        self.kinds = (client.of_api(JOBS), client.of_api(COMMANDS))
-        self.noun = self.queue.name = self.kinds[0].kind
+        self.kind = client.of_api(JOBS)
+        self.noun = self.queue.name = self.kind.kind
         self._settings, self._plugins = settings, plugins
         self._last: dict[str, tuple[float, float]] = {}
         """By key: when a job was last reconciled, and how long its plan took."""
@@ -151,6 +152,10 @@ class JobController(Worker):
     def _note_write(self, key: str) -> None:
         self._written[key] += 1
         self.queue.progress(key)
+
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """Return the kinds of jobs and Commands."""
+        return (self.kind, self.client.of_api(COMMANDS))
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a job or a Command."""

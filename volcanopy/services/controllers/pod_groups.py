@@ -3,9 +3,8 @@
 The pods of one owner are reconciled together: one PodGroup is created, then its name is written to the pods concurrently.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from volcanopy.api import names
@@ -23,13 +22,14 @@ from volcanopy.jobcontroller.workload_podgroups import (
     slim,
 )
 from volcanopy.kube import machine
-from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
+from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.services.controllers import workload_owners
 from volcanopy.services.controllers.gangs import GangController
 from volcanopy.services.controllers.group_worker import SETTLE, WORKLOAD_PODS, GroupWorker
+from volcanopy.services.controllers.worker import Followed
 
 
 class GroupController(GroupWorker):
@@ -55,29 +55,20 @@ class GroupController(GroupWorker):
         self._gangs = gangs
         self._owners = workload_owners.WorkloadOwners(client, self._owner_changed, queue_labels)
         ours = f"spec.schedulerName={scheduler_name}"
-        pods = Reflector(
-            client,
-            WORKLOAD_PODS,
-            transform=slim,
-            label_selector=f"!{names.JOB_NAME}",
-            field_selector=ours,
-        )
-        self._reflectors: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
-            (pods, self.pod_changes),
+        self._watches: tuple[tuple[Reflector[Any], Callable[[Any], None]], ...] = (
+            (
+                Reflector(
+                    client, WORKLOAD_PODS, transform=slim, label_selector=f"!{names.JOB_NAME}", field_selector=ours
+                ),
+                self.pod_changes,
+            ),
             (Reflector(client, workload_owners.REPLICA_SETS, transform=self._owners.slim), self._owners.changes),
             (Reflector(client, workload_owners.STATEFUL_SETS, transform=self._owners.slim), self._owners.changes),
         )
 
-    @property
-    def watches(self) -> tuple[Reflector[Any], ...]:
-        """The watches that must be synced before reconciles start."""
-        return tuple(reflector for reflector, _ in self._reflectors)
-
-    def following(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        """Return the name and the work of each watch. PodGroups come through :meth:`group_changes`."""
-        names = (f"{reflector.kind.plural} without a job" for reflector, _ in self._reflectors)
-        works = (partial(reflector.run, each_alone(sink)) for reflector, sink in self._reflectors)
-        return list(zip(names, works, strict=True))
+    def followed(self) -> Sequence[Followed]:
+        """Return the watches of pods and workloads. PodGroups come through :meth:`group_changes`."""
+        return [Followed(f"{watch.kind.plural} without a job", watch, take) for watch, take in self._watches]
 
     # Changes
 

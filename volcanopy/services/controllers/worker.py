@@ -1,15 +1,19 @@
 """Workers of a work queue: they reconcile one key at a time and retry failures with back-off."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import structlog
 
 from volcanopy.kube import machine
+from volcanopy.kube.cache.optional_kinds import OptionalReflector
+from volcanopy.kube.cache.watch import Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError, TerminatingError
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
@@ -22,6 +26,18 @@ USUAL_CONFLICT = 1.0
 """Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind."""
 
 
+class Followed(NamedTuple):
+    """A watch that must be synced before reconciles start, its name in logs, and the function that takes its changes."""
+
+    name: str
+    watch: Reflector[Any] | OptionalReflector[Any]
+    take: Callable[[Any], object]
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        await self.watch.run(each_alone(self.take))
+
+
 class Worker(ABC):
     """Reconciles keys; several workers never reconcile the same key at the same time."""
 
@@ -32,6 +48,18 @@ class Worker(ABC):
         self.client, self.recorder, self.now = client, recorder, now
         self.queue = WorkQueue(self.noun)
         self._random = machine.new_random()
+
+    def kinds(self) -> Sequence[Kind[Any]]:
+        """Return the kinds that users write and whose changes it needs."""
+        return ()
+
+    def event(self, event: str | None, manifest: Json) -> None:
+        """Take an object of any of these kinds that was listed, added, changed or deleted."""
+        return
+
+    def followed(self) -> Sequence[Followed]:
+        """Return the watches of its own."""
+        return ()
 
     @abstractmethod
     def exists(self, key: str) -> bool:
