@@ -15,7 +15,7 @@ from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.flow_jobs import CommandJob, FlowObserved, PodProbe
 from volcanopy.jobcontroller.flows import dependents, reconcile_flow
-from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, UpdateStatus
+from volcanopy.jobcontroller.plan import UpdateStatus
 from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists
@@ -25,7 +25,6 @@ from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
-from volcanopy.services.controllers.owned_objects import delete_same
 from volcanopy.services.controllers.reconcile_metrics import flow_changed
 from volcanopy.services.controllers.steps import FIRST_WRITES
 
@@ -98,7 +97,6 @@ class FlowController(JobOwnerController):
             answers = await probe(plan.pod_probes)
             if any(answers.values()):
                 plan = reconcile_flow(flow, self._observed(flow, answers), self.now())
-        uid, namespace = uid_of(manifest), manifest["metadata"]["namespace"]
         step = self.step(manifest, plan)
         for effect in step:
             self.queue.progress(key_of(manifest))
@@ -106,15 +104,10 @@ class FlowController(JobOwnerController):
                 case UpdateStatus():
                     before, manifest = manifest, await self.write_status(manifest, effect.status)
                     flow_changed(before, manifest)
-                case CreateJob():
-                    await self.create_job(uid, effect.manifest)
-                    self.record(manifest, "Normal", "Created", str(effect))
-                case DeleteJob():
-                    await delete_same(self.client, self.job_kind, namespace, effect.name, effect.uid)
                 case CommandJob():
-                    await self._command(namespace, effect)
-                case RecordEvent():
-                    self.record(manifest, effect.type, effect.reason, effect.message)
+                    await self._command(flow.metadata.namespace, effect)
+                case _:
+                    await self.apply(manifest, effect, "Created")
         if len(step) < len(plan.effects):
             return None
         if not await self._write_templates(flow, FIRST_WRITES - len(step)):
@@ -170,10 +163,10 @@ class FlowController(JobOwnerController):
     def _made(self, namespace: str) -> dict[str, str]:
         """Return the template of each job of the namespace's flows."""
         made = {}
-        for uid, key in self.keys.items():
+        for key, flow in self.objects.items():
             if namespace_of(key) != namespace:
                 continue
-            for name, job in self.jobs.of(uid).items():
+            for name, job in self.jobs.of(uid_of(flow)).items():
                 source = (job.metadata.annotations or {}).get(names.CREATED_BY_TEMPLATE, "")
                 made[name] = source.removeprefix(f"{namespace}.")
         return made

@@ -18,7 +18,7 @@ from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.kube.writes.write_slots import WriteSlots
-from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned
+from volcanopy.services.controllers.owned_objects import OutdatedError, all_of, create_owned, delete_same
 from volcanopy.services.controllers.steps import MOST_WRITES
 from volcanopy.services.controllers.worker import Worker
 
@@ -99,13 +99,7 @@ class GroupWorker(Worker):
                     self._groups.pop(key, None)
                     raise OutdatedError from None
             case DeletePodGroup():
-                try:
-                    await self.client.delete(POD_GROUPS, namespace, effect.name, uid=effect.uid)
-                except NotFound:
-                    return
-                except Conflict as error:
-                    if not error.of_uid:
-                        raise
+                await delete_same(self.client, POD_GROUPS, namespace, effect.name, effect.uid)
             case JoinGroup():
                 await self._join(key, effect)
             case RecordEvent():

@@ -1,11 +1,12 @@
 """The base of the controllers of flows and cron jobs: a cache of the jobs that they create, by owner."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube import machine
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
@@ -13,55 +14,48 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.controller import Controller
-from volcanopy.services.controllers.job_cache import key_of, uid_of
-from volcanopy.services.controllers.owned_objects import create_owned, is_controlled
-
-Wake = Callable[[str], None]
-"""Called with the uid of an owner one of whose jobs has changed."""
+from volcanopy.services.controllers.job_cache import uid_of
+from volcanopy.services.controllers.owned_objects import create_owned, delete_same, is_controlled
 
 
 class OwnedJobs:
-    """Jobs by owner; ``owners`` are the kinds of owners."""
+    """Jobs by owner, an object of a kind. ``wake`` is called with the key of an owner one of whose jobs has changed."""
 
-    def __init__(self, owners: Iterable[str], wake: Wake) -> None:
-        self._owners = frozenset(owners)
-        self._wake = wake
+    def __init__(self, owner: str, wake: Callable[[str], None]) -> None:
+        self._kind, self._wake = owner, wake
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
         self._versions: dict[str, int] = {}
         self._writes = WriteTracker()
 
     def of(self, owner: str) -> dict[str, BatchJob]:
-        """Return the jobs of an owner, by name."""
+        """Return the jobs of the owner with this uid, by name."""
         return self._by_owner.get(owner, {})
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a job that was listed, added, changed or deleted."""
-        owner, uid = self._owner(manifest), uid_of(manifest)
-        if not owner:
+        uid = uid_of(manifest)
+        if not (owner := self._owner(manifest)):
             return
         if event == "DELETED":
-            self._remove(owner, manifest["metadata"]["name"], uid)
-        elif not self._writes.event(uid, version(manifest), self._versions.get(uid, 0)) or not self._take(manifest):
-            return
-        self._wake(owner)
+            self._remove(owner["uid"], manifest["metadata"]["name"], uid)
+            self._wake(_key(manifest, owner))
+        elif self._writes.event(uid, version(manifest), self._versions.get(uid, 0)):
+            self._take(manifest, owner)
 
     def response(self, manifest: Json) -> None:
         """Take a job from the response to its creation."""
         owner, uid = self._owner(manifest), uid_of(manifest)
-        if not owner or not self._writes.response("batchjobs", uid, version(manifest), self._versions.get(uid, 0)):
-            return
-        if self._take(manifest):
-            self._wake(owner)
+        if owner and self._writes.response("batchjobs", uid, version(manifest), self._versions.get(uid, 0)):
+            self._take(manifest, owner)
 
-    def _take(self, manifest: Json) -> bool:
+    def _take(self, manifest: Json, owner: Json) -> None:
         try:
             job = BatchJob.read(manifest)
         except InvalidObjectError:
-            # Its own controller reports it; for its owner it is a job without progress.
-            return False
-        self._by_owner.setdefault(self._owner(manifest), {})[job.metadata.name] = job
+            return  # its own controller reports it; for its owner it is a job without progress
+        self._by_owner.setdefault(owner["uid"], {})[job.metadata.name] = job
         self._versions[uid_of(manifest)] = version(manifest)
-        return True
+        self._wake(_key(manifest, owner))
 
     def _remove(self, owner: str, name: str, uid: str) -> None:
         self._versions.pop(uid, None)
@@ -72,11 +66,13 @@ class OwnedJobs:
         if not jobs:
             self._by_owner.pop(owner, None)
 
-    def _owner(self, manifest: Json) -> str:
-        for reference in manifest["metadata"].get("ownerReferences") or ():
-            if reference.get("controller") and reference.get("kind") in self._owners:
-                return str(reference.get("uid", ""))
-        return ""
+    def _owner(self, manifest: Json) -> Json | None:
+        owners = manifest["metadata"].get("ownerReferences") or ()
+        return next((item for item in owners if item.get("controller") and item.get("kind") == self._kind), None)
+
+
+def _key(job: Json, owner: Json) -> str:
+    return f"{job['metadata']['namespace']}/{owner['name']}"
 
 
 class JobOwnerController(Controller):
@@ -90,9 +86,7 @@ class JobOwnerController(Controller):
     ) -> None:
         super().__init__(client, recorder, now)
         self.job_kind = client.of_api(JOBS)
-        self.jobs = OwnedJobs((self.of_kind.kind,), self._wake)
-        self.keys: dict[str, str] = {}
-        """The keys of the objects by uid."""
+        self.jobs = OwnedJobs(self.of_kind.kind, self.queue.add)
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the own kind and that of jobs."""
@@ -105,26 +99,23 @@ class JobOwnerController(Controller):
         else:
             super().event(event, manifest)
 
-    def object_event(self, event: str | None, manifest: Json) -> None:
-        """Take an object of the own kind that was listed, added, changed or deleted."""
-        if event == "DELETED":
-            self.keys.pop(uid_of(manifest), None)
-        else:
-            self.keys[uid_of(manifest)] = key_of(manifest)
-        super().object_event(event, manifest)
+    async def apply(self, owner: Json, effect: CreateJob | DeleteJob | RecordEvent, reason: str) -> None:
+        """Write a job of an owner, or an event. ``reason`` is that of the event of a new job. Raises NameTakenError."""
+        namespace = owner["metadata"]["namespace"]
+        match effect:
+            case CreateJob():
+                await self._create_job(uid_of(owner), namespace, effect.manifest)
+                self.record(owner, "Normal", reason, str(effect))
+            case DeleteJob():
+                await delete_same(self.client, self.job_kind, namespace, effect.name, effect.uid)
+            case RecordEvent():
+                self.record(owner, effect.type, effect.reason, effect.message)
 
-    async def create_job(self, owner: str, manifest: Json) -> None:
-        """Create a job of the owner with this uid, unless it exists. Raises NameTakenError."""
-        job, _ = await create_owned(
-            self.client,
-            self.job_kind,
-            manifest["metadata"]["namespace"],
-            manifest,
-            lambda existing: is_controlled(existing, owner),
-            self.kind.kind,
-        )
+    async def _create_job(self, owner: str, namespace: str, manifest: Json) -> None:
+        """Create a job of the owner with this uid, unless it exists."""
+
+        def owned(existing: Json) -> bool:
+            return is_controlled(existing, owner)
+
+        job, _ = await create_owned(self.client, self.job_kind, namespace, manifest, owned, self.kind.kind)
         self.jobs.response(job)
-
-    def _wake(self, owner: str) -> None:
-        if key := self.keys.get(owner):
-            self.queue.add(key)
