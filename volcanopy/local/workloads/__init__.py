@@ -1,1 +1,1 @@
-"""Controllers of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs on an embedded cluster."""
+"""Controllers of Deployments, ReplicaSets, StatefulSets and Jobs on an embedded cluster."""

@@ -1,4 +1,4 @@
-"""The controller of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: watches, decides, writes.
+"""The controller of Deployments, ReplicaSets, StatefulSets and Jobs: watches, decides, writes.
 
 On a real cluster kube-controller-manager does this. A workload is decided again when it, or an object that it controls, has
 changed, and not before the watch has shown what was written for it last.
@@ -19,7 +19,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.simulated.pod_status import stamp
 from volcanopy.local.simulated.timers import TimedWorkers
-from volcanopy.local.workloads import daemon_set, deployment, job, replica_set, stateful_set
+from volcanopy.local.workloads import deployment, job, replica_set, stateful_set
 from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, controller_uid
 
 log = structlog.get_logger(__name__)
@@ -29,10 +29,8 @@ CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumecl
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
 DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
 STATEFUL_SETS: Kind[Json] = Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict)
-DAEMON_SETS: Kind[Json] = Kind("apps", "v1", "DaemonSet", "daemonsets", True, dict)
 JOBS: Kind[Json] = Kind("batch", "v1", "Job", "jobs", True, dict)
-NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
-WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
+WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS)
 _KINDS = {kind.kind: kind for kind in (*WATCHED, CLAIMS)}
 _WORKERS = 8
 SEEN_LIMIT = 30.0
@@ -48,13 +46,11 @@ class WorkloadController:
             kind.kind: Reflector(client, kind, transform=_workload_pod, label_selector=f"!{names.JOB_NAME}")
             if kind is PODS
             else Reflector(client, kind)
-            for kind in (*WATCHED, NODES)
+            for kind in WATCHED
         }
         self._events = EventRecorder(client, "workload-controller")
         self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
         self._keys: dict[str, str] = {}
-        # Of each node what decides which DaemonSets run on it: its labels and spec.
-        self._nodes: dict[str, tuple[Json, Json]] = {}
         # Of each workload by uid: the message with which its last pod was rejected.
         self._failures: dict[str, str] = {}
         # Of each workload by uid: the uids that its writes created (or, with "-", deleted) and no watch has shown, with the time.
@@ -64,9 +60,7 @@ class WorkloadController:
         """Run until `stop` is set; `ready` is set once all objects are listed."""
         async with self._events, asyncio.TaskGroup() as tasks:
             working = [
-                tasks.create_task(
-                    reflector.run(self._on_nodes if kind == NODES.kind else self._taken(kind)), name=f"workloads {kind}"
-                )
+                tasks.create_task(reflector.run(self._taken(kind)), name=f"workloads {kind}")
                 for kind, reflector in self._reflectors.items()
             ]
             for reflector in self._reflectors.values():
@@ -77,18 +71,6 @@ class WorkloadController:
             await stop.wait()
             for task in working:
                 task.cancel()
-
-    def _on_nodes(self, changes: Iterable[Change[Json]]) -> None:
-        """Enqueue all DaemonSets if a node has come, gone or changed in what decides about their pods."""
-        before = dict(self._nodes)
-        for change in changes:
-            metadata = change.object["metadata"]
-            self._nodes[metadata["name"]] = metadata.get("labels") or {}, change.object.get("spec") or {}
-            if change.type is ChangeType.DELETED:
-                del self._nodes[metadata["name"]]
-        if self._nodes != before:
-            for key in self._reflectors[DAEMON_SETS.kind].objects:
-                self._workers.put(f"{DAEMON_SETS.kind} {key}")
 
     def _taken(self, kind: str) -> Callable[[Iterable[Change[Json]]], None]:
         """A function that enqueues the workloads that a change concerns."""
@@ -186,8 +168,6 @@ class WorkloadController:
                 return deployment.reconcile(workload, objects(REPLICA_SETS), now)
             case "StatefulSet":
                 return stateful_set.reconcile(workload, objects(PODS))
-            case "DaemonSet":
-                return daemon_set.reconcile(workload, objects(PODS), [*self._reflectors[NODES.kind].objects.values()])
             case _:
                 return job.reconcile(workload, objects(PODS), now)
 
