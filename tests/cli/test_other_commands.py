@@ -1,4 +1,4 @@
-"""Pods, pod groups, flows, templates and versions, against a cluster at work."""
+"""Pods, flows, templates and versions, against a cluster at work."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ import yaml
 from tests.cli.run_commands import Run, has_unschedulable_reason, run_in_process, until
 from tests.e2e.world import EXAMPLES, JOBS, PODS, batch_job, example
 from volcanopy import __version__
-from volcanopy.kube.client.raw_kinds import POD_GROUPS
 
 
 def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_a_file_without_an_object_of_the_kind_is_rejected(volcanopy: Run) -> Non
     assert refused.sentence().startswith("no JobTemplate in ")
 
 
-def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> None:
+def test_pods_have_a_reason(volcanopy: Run, kubeconfig: Path) -> None:
     bodies = [batch_job("large", 4, "5"), batch_job("small", 2, "1", duration="forever")]
     assert volcanopy("job", "submit", "-f", "-", stdin=yaml.safe_dump_all(bodies)).status == 0
     assert volcanopy("job", "wait", "small", "--for=running").status == 0
@@ -79,21 +78,6 @@ def test_pods_and_pod_groups_have_a_reason(volcanopy: Run, kubeconfig: Path) -> 
     )
     assert 'job "smal" not found in namespace' in volcanopy("pod", "list", "-j", "smal").sentence()
 
-    until(
-        kubeconfig,
-        POD_GROUPS,
-        lambda groups: any(group.get("status", {}).get("phase") == "Running" for group in groups),
-    )
-    groups = volcanopy("podgroup", "list").lines
-    assert groups[0].split() == ["NAME", "PHASE", "MIN", "RUNNING", "QUEUE", "AGE", "REASON"]
-    stands = {row.split()[0].partition("-")[0]: row.split()[1:3] for row in groups[1:]}
-    assert stands == {"large": ["Inqueue", "4"], "small": ["Running", "2"]}
-    name = groups[1].split()[0]
-    api = volcanopy("podgroup", "describe", name).out
-    for part in ("Gate:              nodes", "Controlled By:     BatchJob/large", "large-task-3", "Insufficient cpu"):
-        assert part in api
-    assert volcanopy("podgroup", "get", name, "-o", "name").out == f"podgroup.scheduling.volcanopy.io/{name}\n"
-    assert volcanopy("podgroup", "list", "--queue", "nope").status == 0
     assert volcanopy("job", "delete", "--all").status == 0
 
 

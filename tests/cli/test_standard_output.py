@@ -17,7 +17,7 @@ READS = (
     "queue describe research",
     "job list -o wide",
     "job describe training",
-    "podgroup describe training-uid-of-training",
+    "explain podgroup training-uid-of-training",
     "pod list",
     "explain job training",
     "explain queue research",

@@ -34,7 +34,6 @@ GROUPS = {
     "explain": ("volcanopy.cli.commands.explain", "Explain why a job waits, or the state of a queue."),
     "queue": ("volcanopy.cli.commands.queue", "Create, list, draw, open, close, hold and update queues."),
     "pod": (f"{_RESOURCES}:pod", "List the pods of jobs."),
-    "podgroup": (f"{_RESOURCES}:pod_group", "List and describe pod groups, the gangs of the scheduler."),
     "jobflow": (f"{_RESOURCES}:job_flow", "Create and list job flows: jobs that depend on each other."),
     "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
     "node": ("volcanopy.cli.commands.node", "List nodes with what their pods request."),

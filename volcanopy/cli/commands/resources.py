@@ -1,4 +1,4 @@
-"""``volcanopy pod``, ``podgroup``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
+"""``volcanopy pod``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
 
 from typing import Annotated
 
@@ -11,7 +11,6 @@ from volcanopy.cli.framework.options import (
     Document,
     NamespaceOption,
     PodFilter,
-    QueueFilter,
 )
 from volcanopy.cli.framework.resource import Resource, add_commands
 
@@ -21,15 +20,6 @@ POD = Resource(
     "volcanopy.cli.views.pods",
     filter=PodFilter,
     list_examples=("list --job training", "list -A --queue research -o wide"),
-)
-POD_GROUP = Resource(
-    "podgroup",
-    "pod groups",
-    "volcanopy.cli.views.podgroups",
-    details="pods, conditions and events",
-    example="my-group",
-    filter=QueueFilter,
-    list_examples=("list -A", "list --queue research -o wide"),
 )
 JOB_FLOW = Resource(
     "jobflow",
@@ -48,9 +38,8 @@ JOB_TEMPLATE = Resource(
     example="fetch",
 )
 
-pod, pod_group, job_flow, job_template = (typer.Typer(rich_markup_mode=None) for _ in range(4))
+pod, job_flow, job_template = (typer.Typer(rich_markup_mode=None) for _ in range(3))
 add_commands(pod, POD, "list")
-add_commands(pod_group, POD_GROUP, "list", "get", "describe")
 add_commands(job_flow, JOB_FLOW, "create", "list")
 
 

@@ -171,13 +171,6 @@ class DeleteOptions:
 
 
 @dataclass(frozen=True)
-class QueueFilter:
-    """Filter by queue."""
-
-    queue: Annotated[list[str] | None, QUEUE] = None
-
-
-@dataclass(frozen=True)
 class ProcessOptions:
     """Options of every service process."""
 
