@@ -26,7 +26,7 @@ from volcanopy.cli.framework.tables import View
 from volcanopy.cli.queues import tree
 from volcanopy.cli.queues import views as queue_views
 from volcanopy.cli.ui import documents
-from volcanopy.cli.views import flows, podgroups, templates
+from volcanopy.cli.views import flows, templates
 from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.queues import QueueObserved, reconcile_queue
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -132,7 +132,6 @@ def _pod_group(body: Json) -> None:
     group = convert(body, core.PodGroup)
     _scheduled(group)
     scheduling.PodGroup.read(body, unknown="forbid")
-    _listed(podgroups.VIEW, group)
 
 
 def _hyper_node(body: Json) -> None:

@@ -36,7 +36,6 @@ GROUPS = {
     "pod": (f"{_RESOURCES}:pod", "List the pods of jobs."),
     "jobflow": (f"{_RESOURCES}:job_flow", "Create and list job flows: jobs that depend on each other."),
     "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
-    "node": ("volcanopy.cli.commands.node", "List nodes with what their pods request."),
 }
 """Groups of commands that connect to a cluster: their module, with the name of the application if it is not ``app``, and their help."""
 _LOCAL = ("volcanopy.cli.commands.local", "Run a whole cluster on this machine.")
