@@ -90,15 +90,6 @@ def test_a_job_that_loses_its_pods_to_a_higher_priority_starts_again() -> None:
     assert low.end - low.start == pytest.approx(100 + 50 + 22, abs=3)
 
 
-def test_a_failing_node_restarts_its_jobs() -> None:
-    options = Options(checked=True, node_mtbf=10_000, repair=600, heartbeat=3600)
-    outcome = simulated(poisson(20, cpus=8, seed=1), options=options)
-    measures = measure(outcome)
-    assert measures.interruptions > 0
-    assert measures.never_started == 0
-    assert all(job.end > 0 for job in outcome.jobs)
-
-
 def test_the_same_seed_gives_the_same_outcome_and_valid_plans() -> None:
     nodes = equal_nodes(4, {"cpu": "32", "memory": "256Gi", "nvidia.com/gpu": "8"})
     jobs = ml_mix(24, gpus=32, days=0.2, seed=7)
@@ -229,9 +220,3 @@ def test_learnt_run_times_of_alternatives_are_used() -> None:
     outcome = simulated(jobs, GPU_AND_CPU, Options(checked=True, estimates="learnt"))
     # With the GPU 100 seconds are learnt; on cpus nothing is known, which counts as the assumed hour.
     assert [times(outcome)[f"a-{number}"][0] for number in (3, 4, 5)] == [3001, 3102, 3203]
-
-
-def test_a_job_with_alternatives_that_a_node_failure_interrupts_keeps_its_alternative() -> None:
-    options = Options(checked=True, node_mtbf=400, repair=10, seed=3, until=4000)
-    outcome = simulated([choosing(f"j{number}", 0, 120) for number in range(6)], GPU_AND_CPU, options)
-    assert sum(job.end > 0 for job in outcome.jobs) == 6

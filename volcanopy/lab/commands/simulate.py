@@ -83,7 +83,7 @@ class RunOptions:
             metavar="[NAME=]FILE", help="Scheduler configuration; `default` is the built-in one. Repeat it to compare."
         ),
     ] = None
-    seed: Annotated[int, typer.Option(help="First seed of generators and failures.")] = 42
+    seed: Annotated[int, typer.Option(help="First seed of generators.")] = 42
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: each configuration is run with each.")] = 1
     estimates: Annotated[EstimateSource, typer.Option(help="Run times that the scheduler is given.")] = (
         EstimateSource.users
@@ -94,10 +94,6 @@ class RunOptions:
         typer.Option(metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none."),
     ] = "10m"
     grace: Annotated[str, typer.Option(metavar="TIME", help="Time that evicted pods take to end.")] = "0"
-    node_mtbf: Annotated[
-        str, typer.Option(metavar="TIME", help="Mean time between failures of a node; 0 for none.")
-    ] = "0"
-    repair: Annotated[str, typer.Option(metavar="TIME", help="Time that a failed node is gone.")] = "1h"
     check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
 
     def tasks(self, source: "SimulationInput") -> "list[SimulationRun]":
@@ -121,8 +117,6 @@ class RunOptions:
             period=seconds("--period", self.period),
             heartbeat=seconds("--heartbeat", self.heartbeat),
             grace=seconds("--grace", self.grace),
-            node_mtbf=seconds("--node-mtbf", self.node_mtbf),
-            repair=seconds("--repair", self.repair),
             checked=self.check,
         )
 

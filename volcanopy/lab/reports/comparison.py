@@ -38,7 +38,6 @@ MEASURES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "slowest": ("Longest wait / bound", _ratio),
     "starved": ("Starved jobs", _count),
     "evictions": ("Evicted pods", _count),
-    "interruptions": ("Pods lost by failures", _count),
     "thrash": ("Evictions in return", _count),
     "lost": ("Work lost, %", _part),
     "fragmentation": ("Fragmentation, %", _part),
@@ -50,7 +49,7 @@ _REASONS = 3
 _NAMES_AND_NUMBERS = re.compile(r'"[^"]*"|\d+\S*')
 _OF_STARTED_JOBS = ("mean_wait", "mean_bounded_slowdown")
 """Measures that have no value while no job has started."""
-_ONLY_IF_THERE = ("never_started", "gpu_utilisation", "gpu_allocation", "interruptions", "starved", "thrash")
+_ONLY_IF_THERE = ("never_started", "gpu_utilisation", "gpu_allocation", "starved", "thrash")
 
 
 _NOT_COMPARED = frozenset({"jobs", "events_per_second"})

@@ -167,7 +167,7 @@ def _evictions(firsts: Mapping[str, Outcome]) -> Json:
             lines.append(_line(hours, [*work, (outcome.end, lost)], 2 * colour + 1, dashed=True))
     if not lines:
         return shown | {"kind": "text", "note": "No pod was evicted or lost."}
-    note = "Sums since the beginning, failures included."
+    note = "Sums since the beginning."
     return shown | {"kind": "timeline", "unit": "", "lines": lines, "note": note}
 
 

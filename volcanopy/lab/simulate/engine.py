@@ -1,7 +1,7 @@
 """The simulator: events in a heap, and scheduling cycles between them.
 
 1. The next events happen: jobs arrive (admission reviews them, the controller creates their PodGroups), end, or are ended at
-   their walltime; evicted pods end and are created again; nodes fail and come back. All events of one period are one step.
+   their walltime; evicted pods end and are created again. All events of one period are one step.
 2. The scheduler makes a plan, which is applied at once; admitted jobs get their pods.
 3. If pods were created, or evicted pods have ended, 2 follows in the next period.
 4. While jobs wait and nothing happens, a cycle follows after the heartbeat, since some decisions depend on time only.
@@ -20,7 +20,6 @@ from enum import IntEnum
 from volcanopy.api import core
 from volcanopy.lab.simulate.accounts import QueueAllocations, is_gpu
 from volcanopy.lab.simulate.existing_jobs import existing_jobs
-from volcanopy.lab.simulate.failures import NodeFailures
 from volcanopy.lab.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
 from volcanopy.lab.simulate.outcome import Outcome
 from volcanopy.lab.simulate.records import OpenJob, Records
@@ -51,9 +50,7 @@ class _Kind(IntEnum):
 
     TERMINATED = 0
     END = 1
-    NODE_BACK = 2
-    NODE_FAILURE = 3
-    CYCLE = 4
+    CYCLE = 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Options:
     """How a simulation is run. Times are in seconds."""
 
     seed: int = 42
-    """Seed of failures."""
+    """Seed of the workload, for the outcome."""
     estimates: str = "users"
     """Which run times the scheduler is given: :data:`volcanopy.lab.simulate.workload.ESTIMATES`."""
     period: float = 1.0
@@ -72,10 +69,6 @@ class Options:
     """How long evicted pods take to end."""
     until: float = math.inf
     """Time at which the simulation ends, whatever still runs."""
-    node_mtbf: float = 0.0
-    """Mean time between two failures of a node; 0 for none."""
-    repair: float = 3600.0
-    """How long a failed node is gone."""
     checked: bool = False
     """Check each plan for violations of invariants."""
     samples: int = 400
@@ -117,16 +110,11 @@ class Simulator:
         self.events = self.cycles = 0
         self.plan = Plan()
         self._objects = JobObjectCache(self.cluster)
-        self._failures = NodeFailures([node.metadata.name for node in nodes], self.options)
         self._enforced = enforced_invariants(config)
         self._heap: list[tuple[float, int, str, int]] = []
         self._arrived = 0
-        self._expected = 0
-        """Events in the heap that are no failures of nodes: these alone do not let a simulation go on."""
         self._row = 0
         """Cycles in a row without an event."""
-        for time, name in self._failures.first():
-            self._push(time, _Kind.NODE_FAILURE, name)
         self._adopt()
 
     @property
@@ -194,12 +182,11 @@ class Simulator:
 
     def _push(self, time: float, kind: _Kind, name: str, run: int = 0) -> None:
         heapq.heappush(self._heap, (time, kind, name, run))
-        self._expected += kind is not _Kind.NODE_FAILURE
 
     def _next_time(self) -> float | None:
         """Return the time of the next step; None at the end."""
         first = self.jobs[self._arrived].submit if self._arrived < len(self.jobs) else math.inf
-        if self._heap and (self._expected or self.records.running or first < math.inf):
+        if self._heap:
             first = min(first, self._heap[0][0])
         if self.records.waiting and self.options.heartbeat and (self.records.running or first < math.inf):
             first = min(first, self.time + self.options.heartbeat)
@@ -212,17 +199,11 @@ class Simulator:
         before = self.events
         while self._heap and self._heap[0][0] <= time:
             _, kind, name, run = heapq.heappop(self._heap)
-            self._expected -= kind != _Kind.NODE_FAILURE
             match kind:
                 case _Kind.TERMINATED:
                     self._terminated(name)
                 case _Kind.END:
                     self._end(name, run)
-                case _Kind.NODE_BACK:
-                    self.virtual.restore_node(name)
-                    self.events += 1
-                case _Kind.NODE_FAILURE:
-                    self._fail(name)
         while self._arrived < len(self.jobs) and self.jobs[self._arrived].submit <= time:
             self._arrive(self.jobs[self._arrived])
             self._arrived += 1
@@ -263,21 +244,6 @@ class Simulator:
 
     def _terminated(self, key: str) -> None:
         self.virtual.end_pod(key)
-
-    def _fail(self, name: str) -> None:
-        """A node fails: its pods are gone, and the controller creates them again."""
-        self.events += 1
-        lost: dict[str, list[str]] = {}
-        for key in self.virtual.fail_node(name):
-            pod = self.cluster.pod(key)
-            entry = self.records.of_pod(pod) if pod is not None else None
-            if entry is not None:
-                lost.setdefault(entry.key, []).append(key)
-            self.virtual.end_pod(key)
-        for group, pods in lost.items():
-            self.records.interrupt(self.records.entries[group], pods, "", self.time)
-        self._push(self.time + self.options.repair, _Kind.NODE_BACK, name)
-        self._push(self._failures.next(self.time + self.options.repair, name), _Kind.NODE_FAILURE, name)
 
     # The plan
 

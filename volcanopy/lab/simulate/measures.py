@@ -58,16 +58,14 @@ class Measures:
     """Jobs that starve."""
     evictions: float
     """Pods that were evicted for other jobs."""
-    interruptions: float
-    """Pods that were lost by failures."""
     thrash: float
     """Evictions of a job for one that was evicted for it before."""
     lost: float
-    """Part of all work that evictions and failures destroyed."""
+    """Part of all work that evictions destroyed."""
     fragmentation: float
     """Mean part of the free cards (cpus without any) that an average pod of the workload cannot use."""
     events_per_second: float
-    """Arrivals, ends and failures per second of processor time; 0 where that was not measured."""
+    """Arrivals and ends per second of processor time; 0 where that was not measured."""
 
 
 def measure(outcome: Outcome) -> Measures:
@@ -92,7 +90,6 @@ def measure(outcome: Outcome) -> Measures:
         slowest=max(slowness, default=0.0),
         starved=sum(slow > STARVED for slow in slowness),
         evictions=sum(eviction.pods for eviction in for_others),
-        interruptions=sum(eviction.pods for eviction in outcome.evictions if not eviction.preemptor),
         thrash=thrash(outcome),
         lost=sum(eviction.lost for eviction in outcome.evictions) / work if work else 0.0,
         fragmentation=_mean([sample.fragmentation for sample in outcome.samples]),

@@ -25,7 +25,7 @@ class JobOutcome(NamedTuple):
     """Seconds that it had to run."""
     evictions: int
     lost: float
-    """Seconds of its runs that were lost by evictions and failures."""
+    """Seconds of its runs that were lost by evictions."""
     bound: float
     """Seconds that it waits at most where its queue gets its share and works off its jobs in order."""
     reason: str = ""
@@ -33,7 +33,7 @@ class JobOutcome(NamedTuple):
 
 
 class JobEviction(NamedTuple):
-    """A job that lost pods: for another job (``preemptor``), or by a failure (empty)."""
+    """A job that lost pods: for another job (``preemptor``), or for no job (empty)."""
 
     time: float
     job: str

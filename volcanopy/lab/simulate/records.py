@@ -93,10 +93,6 @@ class Records:
             parts = np.where(self.accounts.capacity > 0, amounts / self.accounts.capacity, 0.0)
         return amounts, float(parts.max()) * job.pods * (job.ends_after if math.isfinite(job.ends_after) else 0.0)
 
-    def of_pod(self, pod: core.Pod) -> OpenJob | None:
-        """Return the job of a pod."""
-        return self.entries.get(pod_fields.job_key(pod))
-
     def bind(self, entry: OpenJob, pods: Sequence[str], time: float) -> bool:
         """Let pods of a job run; return whether its minimum runs from now on."""
         entry.bound.update(dict.fromkeys(pods, time))

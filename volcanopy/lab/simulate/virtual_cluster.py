@@ -1,11 +1,9 @@
-"""The cluster under simulation: plans are applied as the services write them, nodes fail and come back."""
+"""The cluster under simulation: plans are applied as the services write them."""
 
-from collections.abc import Iterable
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from volcanopy.api import core
 from volcanopy.scheduler.model.plan import SetPodGroup, SetQueue
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
@@ -21,31 +19,12 @@ class VirtualCluster(Simulation):
         self, cluster: Cluster, config: SchedulerConfig, now: datetime, graceful: bool, registry: Registry | None
     ) -> None:
         super().__init__(cluster, config, now, replaced=lambda _: True, graceful=graceful, registry=registry)
-        self._failed: dict[str, core.Node] = {}
 
     def end_pod(self, key: str) -> None:
         """End a pod, which the controller creates again; nothing happens if it does not exist."""
         pod = self.pod(key)
         if pod is not None:
             self._end(pod)
-
-    def fail_node(self, name: str) -> list[str]:
-        """Remove a node; return its pods."""
-        node = self.cluster.objects.get(("Node", name))
-        if node is None:
-            return []
-        self._failed[name] = node
-        pods = self._pods_on(name)
-        self.cluster.remove("Node", name)
-        return pods
-
-    def restore_node(self, name: str) -> None:
-        """Add a node that failed."""
-        self.cluster.put(self._failed.pop(name))
-
-    def _pods_on(self, node: str) -> list[str]:
-        keys: Iterable[str] = self.cluster.keys.get("Pod", ())
-        return sorted(key for key in keys if self.cluster.objects["Pod", key].spec.node_name == node)
 
     def _set_group(self, effect: SetPodGroup) -> None:
         group = self.cluster.group(effect.pod_group)
