@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,14 +82,6 @@ def from_template(owner: Json, template: Json, *, labels: Json | None = None, **
     if labels:
         meta["labels"] = {**(meta.get("labels") or {}), **labels}
     return body
-
-
-def share_of(value: int | str, total: int, *, up: bool) -> int:
-    """A number of pods that is given as such or as a percentage of `total`."""
-    if isinstance(value, int):
-        return value
-    share = int(value.rstrip("%")) * total / 100
-    return math.ceil(share) if up else math.floor(share)
 
 
 def replica_failure(failure: str) -> list[Json]:

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with stable names and claims, created in order and updated from the last to the first."""
+"""StatefulSets: pods with stable names and claims, created in order. A changed template replaces them all."""
 
 import copy
 from collections.abc import Sequence
@@ -57,34 +57,14 @@ def _steps(stateful_set: Json, set_pods: dict[str, Json], names: Sequence[str], 
         pod = set_pods.get(name)
         if pod is None:
             effects += _creation(stateful_set, name, revision)
-        elif has_ended(pod) and "deletionTimestamp" not in pod["metadata"]:
+        elif (has_ended(pod) and "deletionTimestamp" not in pod["metadata"]) or (
+            is_active(pod) and revision_of(pod) != revision
+        ):
             effects.append(ObjectDeletion("Pod", pod))
         if ordered and (pod is None or not is_ready(pod) or not is_active(pod)):
-            # An old pod that never becomes ready would block its own update.
-            if pod is not None and _may_replace(stateful_set, pod, revision):
-                effects.append(ObjectDeletion("Pod", pod))
             return effects
     surplus = [pod for name, pod in set_pods.items() if name not in names and is_active(pod)]
-    effects += [ObjectDeletion("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
-    return effects or _replacement(stateful_set, [set_pods[name] for name in names], revision)
-
-
-def _replacement(stateful_set: Json, pods: Sequence[Json], revision: str) -> list[Effect]:
-    """The deletion of the pod that an update replaces next: the last one that is old, once those after it are ready."""
-    for pod in reversed(pods):
-        if _may_replace(stateful_set, pod, revision):
-            return [ObjectDeletion("Pod", pod)]
-        if not (is_active(pod) and is_ready(pod)):
-            return []
-    return []
-
-
-def _may_replace(stateful_set: Json, pod: Json, revision: str) -> bool:
-    """Whether a pod is of an old revision and the update strategy lets it be replaced."""
-    strategy = stateful_set["spec"].get("updateStrategy") or {}
-    partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
-    is_rolling = strategy.get("type", "RollingUpdate") == "RollingUpdate"
-    return is_rolling and _ordinal(pod) >= partition and is_active(pod) and revision_of(pod) != revision
+    return effects + [ObjectDeletion("Pod", pod) for pod in sorted(surplus, key=_ordinal, reverse=True)]
 
 
 def _first_step(effects: list[Effect]) -> list[Effect]:
