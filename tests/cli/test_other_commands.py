@@ -25,18 +25,9 @@ def test_create_list_describe_and_delete_a_flow(volcanopy: Run, tmp_path: Path) 
     assert headings.split() == ["NAME", "PHASE", "COMPLETED", "AGE", "REASON"]
     assert row.startswith("pipeline")
     api = volcanopy("jobflow", "describe", "pipeline").out
-    for part in ("pipeline-clean-more", "clean,clean-more", "Failure Policy:    stop"):
+    for part in ("pipeline-clean-more", "clean,clean-more", "Failure Policy:    stop", "Critical Path:     fetch -> "):
         assert part in api
     assert json.loads(volcanopy("jobflow", "get", "pipeline", "-o", "json").out)["kind"] == "JobFlow"
-    tree = volcanopy("jobflow", "tree", "pipeline")
-    assert tree.lines[0].split() == ["JOB", "PHASE", "DURATION", "EXPECTED", "DEPENDS", "ON"]
-    assert "* critical path: fetch -> " in tree.out
-    assert volcanopy("jobflow", "tree", "pipeline", "-o", "name").lines[0] == "fetch"
-    levels = {
-        job["name"]: job["level"]
-        for job in json.loads(volcanopy("jobflow", "tree", "pipeline", "-o", "json").out)["jobs"]
-    }
-    assert levels["fetch"] == 1 < levels["clean-more"]
 
     assert [line.split()[0] for line in volcanopy("jobtemplate", "list").lines] == [
         "NAME",

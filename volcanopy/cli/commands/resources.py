@@ -1,17 +1,8 @@
-"""``volcanopy pod``, ``jobflow`` and ``jobtemplate``: kinds with hardly any command of their own."""
-
-from typing import Annotated
+"""``volcanopy pod``, ``jobflow`` and ``jobtemplate``: kinds without commands of their own."""
 
 import typer
 
-from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.name_completion import names_of_group
-from volcanopy.cli.framework.options import (
-    ClusterOptions,
-    Document,
-    NamespaceOption,
-    PodFilter,
-)
+from volcanopy.cli.framework.options import PodFilter
 from volcanopy.cli.framework.resource import Resource, add_commands
 
 POD = Resource(
@@ -25,7 +16,7 @@ JOB_FLOW = Resource(
     "jobflow",
     "job flows",
     "volcanopy.cli.views.flows",
-    details="the phase of each of their jobs",
+    details="their jobs, critical path and expected end",
     deletion=" and their jobs",
     example="pipeline",
 )
@@ -40,28 +31,5 @@ JOB_TEMPLATE = Resource(
 
 pod, job_flow, job_template = (typer.Typer(rich_markup_mode=None) for _ in range(3))
 add_commands(pod, POD, "list")
-add_commands(job_flow, JOB_FLOW, "create", "list")
-
-
-@command(job_flow, "tree", examples=["volcanopy jobflow tree pipeline"], noun=JOB_FLOW.noun)
-async def print_job_flow_tree(
-    name: Annotated[str, typer.Argument(help="Name of the job flow.", autocompletion=names_of_group)],
-    cluster: ClusterOptions,
-    place: NamespaceOption,
-    output: Annotated[
-        Document | None,
-        typer.Option("-o", "--output", help="Output format instead of the drawing.", show_default=False),
-    ] = None,
-) -> None:
-    """Draw the jobs of a flow, its critical path and its expected end.
-
-    A job is expected to take as long as the completed jobs of its template in the namespace, on average, else the runningEstimate of
-    its template.
-    """
-    from volcanopy.cli.views.flows import print_tree
-
-    await print_tree(cluster, place, name, output.value if output else "text")
-
-
-add_commands(job_flow, JOB_FLOW, "get", "describe", "delete")
+add_commands(job_flow, JOB_FLOW, "create", "list", "get", "describe", "delete")
 add_commands(job_template, JOB_TEMPLATE, "create", "list", "get", "describe", "delete")

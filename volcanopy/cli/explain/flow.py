@@ -7,20 +7,17 @@
 3. The flow is expected to end after the longest path of what remains. Where a job has neither time that is unknown.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 from statistics import fmean
 
 from volcanopy.api import graphs
 from volcanopy.api.flow_read import FlowJob, FlowJobStatus, JobFlow, JobTemplate
-from volcanopy.cli.explain.text import Line, StyledText
 from volcanopy.client.durations import local_time, span
 from volcanopy.kube.client.kinds import Json
 
 _LOST = frozenset({"Failed", "Terminated", "Aborted"})
-_HEADINGS = ("JOB", "PHASE", "DURATION", "EXPECTED", "DEPENDS ON")
 
 
 @dataclass(frozen=True)
@@ -65,6 +62,19 @@ class FlowReport:
     def critical_seconds(self) -> float:
         """The length of the critical path."""
         return sum(step.total for step in self.steps if step.name in self.critical_path)
+
+    def path_text(self) -> str:
+        """Return the critical path with its length."""
+        least = "at least " if self.unknown else ""
+        return f"{' -> '.join(self.critical_path)} ({least}{span(self.critical_seconds)})"
+
+    def end_text(self, now: datetime) -> str:
+        """Return when the flow is expected to end; empty if it has ended or cannot complete."""
+        if self.expected_end is not None:
+            return f"{local_time(self.expected_end)} (in {span((self.expected_end - now).total_seconds())})"
+        if self.unknown:
+            return f"unknown: no completed job and no runningEstimate of template {', '.join(self.unknown)}"
+        return ""
 
     def document(self) -> Json:
         """Return the report as an object."""
@@ -167,54 +177,3 @@ def _taken(entry: FlowJobStatus, now: datetime | None) -> float | None:
     if not entry.state or entry.start_timestamp is None or end is None:
         return None
     return max((end - entry.start_timestamp).total_seconds(), 0.0)
-
-
-def lines(report: FlowReport, now: datetime) -> Iterator[Line]:
-    """Return the tree: each job below the dependency of the highest level, those of the critical path marked."""
-    rows = [(stem, step, _cells(step)) for stem, step in _branches(report.steps)]
-    names = [f"{stem}{step.name}{' *' if step.name in report.critical_path else ''}" for stem, step, _ in rows]
-    table = [_HEADINGS, *((name, *cells) for name, (_, _, cells) in zip(names, rows, strict=True))]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for number, row in enumerate(table):
-        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield [StyledText(text, "" if number else "bold")]
-    yield []
-    least = "at least " if report.unknown else ""
-    yield [StyledText(f"* critical path: {' -> '.join(report.critical_path)} ({least}{span(report.critical_seconds)})")]
-    if report.expected_end is not None:
-        left = span((report.expected_end - now).total_seconds())
-        yield [
-            StyledText(
-                f"Expected end: {local_time(report.expected_end)} (in {left}), from completed jobs and the estimates of the templates"
-            )
-        ]
-    elif report.unknown:
-        yield [
-            StyledText(
-                f"Expected end: unknown: no completed job and no runningEstimate of template {', '.join(report.unknown)}"
-            )
-        ]
-
-
-def _cells(step: Step) -> tuple[str, str, str, str]:
-    taken, expected = ("-" if seconds is None else span(seconds) for seconds in (step.taken, step.expected))
-    return step.phase or "-", taken, expected, ",".join(step.targets) or "-"
-
-
-def _branches(steps: Sequence[Step]) -> Iterator[tuple[str, Step]]:
-    """Yield the steps in the order of the tree, with the lines that are drawn before their names."""
-    levels = {step.name: step.level for step in steps}
-    below: dict[str, list[Step]] = {}
-    for step in steps:
-        below.setdefault(
-            max((name for name in step.targets if name in levels), key=levels.__getitem__, default=""), []
-        ).append(step)
-
-    def draw(parent: str, indent: str) -> Iterator[tuple[str, Step]]:
-        children = below.get(parent, [])
-        for number, step in enumerate(children):
-            last = number == len(children) - 1
-            stem, onward = ("", "") if not parent else ("└─ ", "   ") if last else ("├─ ", "│  ")
-            yield from chain([(indent + stem, step)], draw(step.name, indent + onward))
-
-    return draw("", "")

@@ -1,18 +1,17 @@
 """Columns and descriptions of job flows."""
 
+from contextlib import suppress
 from datetime import datetime
 
 from volcanopy.api.flow_read import FlowJobStatus, JobFlow, JobTemplate
-from volcanopy.cli.explain.flow import FlowReport, flow_report, lines
-from volcanopy.cli.explain.output import show
+from volcanopy.cli.explain.flow import FlowReport, flow_report
 from volcanopy.cli.framework.description import Description
-from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
 from volcanopy.cli.framework.tables import AGE, NAME, Column, View, phase_style, reason_column
-from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError
 from volcanopy.client.kinds import read, readable
 from volcanopy.client.objects import find_object
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import Forbidden
 from volcanopy.kube.client.raw_kinds import FLOWS, TEMPLATES
 
 _STYLES = {"Succeed": "Completed"}
@@ -50,6 +49,10 @@ async def describe(client: Client, flow: JobFlow) -> str:
     lines.line("Reason", reason(flow))
     lines.line("Job Retain Policy", flow.spec.job_retain_policy)
     lines.line("Failure Policy", flow.spec.failure_policy)
+    with suppress(Forbidden, CommandError):  # of one who may not list templates, or whose dependencies have a cycle
+        report = await _report(client, flow, lines.now)
+        lines.line("Critical Path", report.path_text())
+        lines.line("Expected End", report.end_text(lines.now))
     statuses = {status.name: status for status in flow.status.job_status_list}
     rows = []
     for job in flow.spec.flows:
@@ -74,20 +77,14 @@ async def describe(client: Client, flow: JobFlow) -> str:
 async def read_report(client: Client, namespace: str, name: str, now: datetime) -> tuple[JobFlow, FlowReport]:
     """Return a flow and its report. Raises CommandError where it does not exist or its dependencies have a cycle."""
     flow = read(JobFlow, await find_object(client, FLOWS, namespace, name))
+    return flow, await _report(client, flow, now)
+
+
+async def _report(client: Client, flow: JobFlow, now: datetime) -> FlowReport:
+    namespace = flow.metadata.namespace
     flows = readable(JobFlow, (await client.list(FLOWS, namespace)).items)
     templates = readable(JobTemplate, (await client.list(TEMPLATES, namespace)).items)
     try:
-        return flow, flow_report(flow, flows, templates, now)
+        return flow_report(flow, flows, templates, now)
     except ValueError as fault:
         raise CommandError(str(fault)) from None
-
-
-async def print_tree(cluster: ClusterOptions, place: NamespaceOption, name: str, output: str) -> None:
-    """Draw the jobs of a flow as a tree, or print them as a document."""
-    async with cluster.client() as client:
-        now = current_time()
-        _, report = await read_report(client, place.of(client), name, now)
-    if output == "name":
-        print("\n".join(step.name for step in report.steps))
-        return
-    show(report.document(), lines(report, now), output)
