@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.local.rig import Rig
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.log_queries import NoLogError, selected
 from volcanopy.local.simulated.container_logs import lines, text
-from volcanopy.local.simulated.pod_stages import Stages
 
 AT, LATER = "2030-01-01T00:00:00Z", "2030-01-01T00:00:03Z"
 RUNNING: Json = {"state": {"running": {"startedAt": AT}}}
@@ -14,34 +12,24 @@ ENDED: Json = {"state": {"terminated": {"startedAt": AT, "finishedAt": LATER, "e
 WAITING: Json = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ENDED["state"], "restartCount": 1}
 
 
-def pod(status: Json, **said: str) -> Json:
+def pod(status: Json) -> Json:
     container = {"name": "c", "image": "busybox", "command": ["sleep", "3"]}
     return {
-        "metadata": {
-            "name": "x",
-            "namespace": "lab",
-            "uid": "u",
-            "annotations": {"sim.volcanopy.io/duration": "3s"}
-            | {f"sim.volcanopy.io/{key}": v for key, v in said.items()},
-        },
+        "metadata": {"name": "x", "namespace": "lab", "uid": "u"},
         "spec": {"nodeName": "n1", "restartPolicy": "Never", "containers": [container]},
         "status": {"phase": "Running", "containerStatuses": [{"name": "c", **status}]},
     }
 
 
 def log_lines(manifest: Json, *, previous: bool = False) -> list[str]:
-    return [line.text for line in lines(manifest, "c", Stages(), previous=previous)]
+    return [line.text for line in lines(manifest, "c", previous=previous)]
 
 
-def test_the_log_of_a_running_container_states_the_simulation_and_its_end() -> None:
+def test_the_log_of_a_running_container_states_the_simulation() -> None:
     assert log_lines(pod(RUNNING)) == [
         "simulated: container c of pod lab/x on node n1 started at 2030-01-01T00:00:00Z",
-        'simulated: the command ["sleep", "3"] is not executed; it exits with code 0 after 3s',
+        'simulated: the command ["sleep", "3"] is not executed',
     ]
-
-
-def test_the_length_of_a_long_run_is_written_in_full() -> None:
-    assert log_lines(pod(RUNNING, duration="20m"))[1].endswith("it exits with code 0 after 1200s")
 
 
 def test_a_long_command_is_cut_in_the_log() -> None:
@@ -60,10 +48,6 @@ def test_the_log_is_that_of_the_last_run_while_a_restart_is_waited_for() -> None
     assert log_lines(pod(WAITING)) == log_lines(pod(WAITING), previous=True) == log_lines(pod(ENDED))
 
 
-def test_the_log_of_an_endless_container_states_it() -> None:
-    assert log_lines(pod(RUNNING, duration="forever"))[1].endswith("it runs until it is stopped")
-
-
 @pytest.mark.parametrize(
     ("status", "previous", "message"),
     [
@@ -73,7 +57,7 @@ def test_the_log_of_an_endless_container_states_it() -> None:
 )
 def test_a_missing_log_has_the_message_of_the_kubelet(status: Json, previous: bool, message: str) -> None:
     with pytest.raises(NoLogError, match=message):
-        lines(pod(status), "c", Stages(), previous=previous)
+        lines(pod(status), "c", previous=previous)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +66,11 @@ def test_a_missing_log_has_the_message_of_the_kubelet(status: Json, previous: bo
 )
 def test_query_parameters_select_lines(query: dict[str, str], count: int) -> None:
     now = 1_893_456_004.0  # four seconds after the start
-    assert text(lines(pod(ENDED), "c", Stages()), query, now).count(b"\n") == count
+    assert text(lines(pod(ENDED), "c"), query, now).count(b"\n") == count
 
 
 def test_lines_may_have_timestamps_and_a_byte_limit() -> None:
-    result = lines(pod(ENDED), "c", Stages())
+    result = lines(pod(ENDED), "c")
     assert text(result, {"timestamps": "true"}, 0.0).startswith(b"2030-01-01T00:00:00Z simulated: ")
     assert text(result, {"limitBytes": "9"}, 0.0) == b"simulated"
 
@@ -100,13 +84,3 @@ def test_times_are_compared_with_fractions_and_offsets(since: str, count: int) -
 def test_an_invalid_time_has_a_message() -> None:
     with pytest.raises(NoLogError, match='invalid sinceTime "yesterday"'):
         selected([], {"sinceTime": "yesterday"}, 0.0)
-
-
-async def test_the_log_forecast_matches_the_outcome(kubelet: Rig) -> None:
-    """The log that a running pod shows foretells the exit code that it ends with."""
-    await kubelet.run("p", annotations={"duration": "200ms", "exit-code": "7"})
-    running = await kubelet.pod("p", "Running")
-    assert lines(running, "main", Stages())[1].text.endswith("it exits with code 7 after 0.2s")
-    assert lines(await kubelet.pod("p", "Failed"), "main", Stages())[-1].text.startswith(
-        "simulated: ended with exit code 7"
-    )

@@ -341,11 +341,6 @@ class LocalCluster:
         return self.components.client
 
     @property
-    def stages(self) -> Stages:
-        """The stages of simulated pods."""
-        return self._parts.stages
-
-    @property
     def kubelet(self) -> Kubelet:
         """The simulated kubelet, which adds, removes and fails nodes."""
         return self.components.kubelet

@@ -16,17 +16,12 @@ from volcanopy.local.process.kubelet import NotRunningError, ProcessKubelet
 from volcanopy.local.process.launching import StartError
 from volcanopy.local.simulated import container_logs
 from volcanopy.local.simulated.kubelet import Kubelet
-from volcanopy.local.simulated.pod_stages import Stages
 
 
 class Kubelets(Protocol):
     """The cluster that has the containers."""
 
     server: ApiServer
-
-    @property
-    def stages(self) -> Stages:
-        """The stages of simulated pods."""
 
     @property
     def kubelet(self) -> Kubelet:
@@ -95,12 +90,12 @@ class Containers:
 
     def log(self, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> bytes | AsyncIterator[bytes]:
         """The log of a container, or pieces of it as they come. Raises ApiError."""
-        process, stages = self._process_kubelet(pod), self._cluster.stages
+        process = self._process_kubelet(pod)
         try:
             log_queries.check(query)
             if process is not None:
                 return process.log(pod, container, query)
-            lines = container_logs.lines(pod, container, stages, previous=query.get("previous") in {"true", "1"})
+            lines = container_logs.lines(pod, container, previous=query.get("previous") in {"true", "1"})
         except NoLogError as fault:
             raise bad_request(str(fault)) from None
         if query.get("follow") in {"true", "1"} and container_logs.is_running(pod, container):
@@ -112,8 +107,7 @@ class Containers:
     ) -> AsyncIterator[bytes]:
         """Yield the log until the simulated container's current run ends, or its pod is deleted."""
         metadata, run = pod["metadata"], container_logs.run_number(pod, container)
-        stages = self._cluster.stages
-        yield container_logs.text(container_logs.lines(pod, container, stages), query, time.time())
+        yield container_logs.text(container_logs.lines(pod, container), query, time.time())
         bucket = self._cluster.server.context.store.bucket("pods")
         while True:
             next_change = self._cluster.kubelet.next_change(f"{metadata['namespace']}/{metadata['name']}")
@@ -123,7 +117,7 @@ class Containers:
             now: Mapping[str, Any] = entry.body
             if not container_logs.is_running(now, container) or container_logs.run_number(now, container) != run:
                 restarted = container_logs.run_number(now, container) != run
-                lines = container_logs.lines(now, container, stages, previous=restarted)
+                lines = container_logs.lines(now, container, previous=restarted)
                 rest = {key: value for key, value in query.items() if key == "timestamps"}
                 yield container_logs.text(lines[sent_bytes:], rest, time.time())
                 return

@@ -4,11 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from volcanopy.local.log_queries import NoLogError, selected
-from volcanopy.local.simulated import pod_stages, pod_status
-from volcanopy.local.simulated.pod_stages import AnnotationError, Stages
 
 _PREFIX = "simulated:"
 _COMMAND = 80
@@ -22,7 +18,7 @@ class Line(NamedTuple):
     text: str
 
 
-def lines(pod: Mapping[str, Any], container: str, usual: Stages, *, previous: bool = False) -> list[Line]:
+def lines(pod: Mapping[str, Any], container: str, *, previous: bool = False) -> list[Line]:
     """Return the log of a container's current or previous run. Raises NoLogError."""
     status = _status(pod, container)
     name = pod["metadata"]["name"]
@@ -31,9 +27,9 @@ def lines(pod: Mapping[str, Any], container: str, usual: Stages, *, previous: bo
     if previous or "waiting" in state:
         state = status.get("lastState") or {}
     if "terminated" in state:
-        return list(_of_run(pod, container, usual, state["terminated"]["startedAt"], state["terminated"]))
+        return list(_of_run(pod, container, state["terminated"]["startedAt"], state["terminated"]))
     if "running" in state:
-        return list(_of_run(pod, container, usual, state["running"]["startedAt"], None))
+        return list(_of_run(pod, container, state["running"]["startedAt"], None))
     if previous:
         raise NoLogError(f'previous terminated container "{container}" in pod "{name}" not found')
     reason = ((status.get("state") or {}).get("waiting") or {}).get("reason") or "ContainerCreating"
@@ -61,9 +57,7 @@ def _status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
     return next((entry for entry in statuses if entry["name"] == container), {})
 
 
-def _of_run(
-    pod: Mapping[str, Any], container: str, usual: Stages, began: str, end: Mapping[str, Any] | None
-) -> Iterator[Line]:
+def _of_run(pod: Mapping[str, Any], container: str, began: str, end: Mapping[str, Any] | None) -> Iterator[Line]:
     metadata, spec = pod["metadata"], pod["spec"]
     where = f"pod {metadata.get('namespace', 'default')}/{metadata['name']} on node {spec['nodeName']}"
     yield Line(began, f"{_PREFIX} container {container} of {where} started at {began}")
@@ -73,18 +67,6 @@ def _of_run(
     text = json.dumps(command, ensure_ascii=False)
     text = text if len(text) <= _COMMAND else f"{text[: _COMMAND - 3]}..."
     what = f"the command {text}" if command else f"the image {body.get('image', '')}"
-    yield Line(began, f"{_PREFIX} {what} is not executed; {_forecast(pod, container, usual)}")
+    yield Line(began, f"{_PREFIX} {what} is not executed")
     if end is not None:
         yield Line(end["finishedAt"], f"{_PREFIX} ended with exit code {end['exitCode']} at {end['finishedAt']}")
-
-
-def _forecast(pod: Mapping[str, Any], container: str, usual: Stages) -> str:
-    try:
-        script = pod_status.read_script(msgspec.convert(pod, pod_status.SimulatedPod), usual)
-    except AnnotationError as fault:
-        return str(fault)
-    plan = next(candidate for candidate in (*script.main, *script.init) if candidate.name == container)
-    if plan.duration == pod_stages.FOREVER:
-        return "it runs until it is stopped"
-    code = plan.code(run_number(pod, container))
-    return f"it exits with code {code} after {round(plan.duration, 3):.9g}s"
