@@ -90,7 +90,7 @@ def test_a_remedy_is_found(world: str, expected: str) -> None:
         ),
         (
             "storageclass local provisioner=disks.example.com\njob a queue=none: 1 x cpu=1 pvc=data",
-            {'create queue "none"', 'create PersistentVolumeClaim "data"', "1 node with 1 cpu"},
+            {'create queue "none"', 'remove the volume "data"', "1 node with 1 cpu"},
         ),
     ],
 )

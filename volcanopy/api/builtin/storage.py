@@ -7,7 +7,6 @@ from volcanopy.api.core import LabelSelector, Meta, NodeSelector, Quantities, Re
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """Annotation of a claim with the node for which a volume is provisioned."""
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 EXCLUSIVE = "ReadWriteOncePod"
 """Access mode of a claim that a single pod in the cluster may use at a time."""
 
@@ -122,11 +121,6 @@ class StorageClass(ReadModel, frozen=True, kw_only=True, gc=False):
     def provisions(self) -> bool:
         """Whether volumes are provisioned dynamically."""
         return self.provisioner not in {"", NO_PROVISIONER}
-
-    @property
-    def is_default(self) -> bool:
-        """Whether claims without a class get this one."""
-        return self.metadata.annotations.get(DEFAULT_CLASS) == "true"
 
 
 class DriverRoom(ReadModel, frozen=True, kw_only=True, gc=False):
