@@ -64,13 +64,13 @@ class Manifest:
 
 def read(paths: Iterable[str]) -> list[Manifest]:
     """Return all objects of files, of the manifests in folders, or of standard input for ``-``; raises CommandError."""
-    return [
-        manifest
-        for path in paths
-        for source, text in _texts(path)
-        for number, document in enumerate(_documents(source, text), start=1)
-        for manifest in _objects(source, number, document)
-    ]
+    return [manifest for path in paths for source, text in _texts(path) for manifest in parsed(source, text)]
+
+
+def parsed(source: str, text: str) -> list[Manifest]:
+    """Return the objects of a text; raises CommandError, which names the source."""
+    documents = enumerate(_documents(source, text), start=1)
+    return [manifest for number, document in documents for manifest in _objects(source, number, document)]
 
 
 def _texts(path: str) -> Iterator[tuple[str, str]]:

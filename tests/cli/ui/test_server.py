@@ -124,6 +124,12 @@ async def test_a_question_is_answered_and_nothing_is_written(gangs: Run, kubecon
     ]
 
 
+EXPANDING = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx0: &x0 [a, a, a, a, a, a, a, a, a, a]\n" + "".join(
+    f"x{number}: &x{number} [{', '.join([f'*x{number - 1}'] * 10)}]\n" for number in range(1, 8)
+)
+"""A manifest of 500 characters with a hundred million values."""
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -131,8 +137,10 @@ async def test_a_question_is_answered_and_nothing_is_written(gangs: Run, kubecon
         ({"like": "none", "count": 1}, 'like: node "none" not found'),
         ({"remove": ["none"]}, 'remove: node "none" not found'),
         ({"queues": {"none": {"weight": 2}}}, 'queues: queue "none" not found'),
-        ({"manifest": "a: [b"}, "manifest: not valid YAML"),
-        ({"manifest": "a: b"}, "manifest: every document needs apiVersion, kind and metadata.name"),
+        ({"manifest": "a: [b"}, "manifest, line 1: invalid YAML"),
+        ({"manifest": "a: b"}, "manifest, document 1: apiVersion is missing"),
+        ({"manifest": "apiVersion: v1\nkind: Pod"}, "manifest: every object needs metadata.name"),
+        ({"manifest": EXPANDING}, "manifest, line 10: invalid YAML: more than 2000000 values, with aliases expanded"),
         ([], "the question must be a JSON object"),
     ],
 )

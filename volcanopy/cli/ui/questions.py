@@ -3,18 +3,17 @@
 The scheduler itself answers, on a copy of the cluster: once as it is, and once with the changes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
-
-import yaml
 
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.core import EstimatedStart
 from volcanopy.api.model import InvalidObjectError, Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli import whatif
+from volcanopy.cli.manifests import parsed
 from volcanopy.cli.ui.node_usage import job_of
 from volcanopy.client import whatif_engine
 from volcanopy.client.errors import CommandError
@@ -32,7 +31,7 @@ from volcanopy.whatif.starts import Start
 SECONDS = 10.0
 """Time for an answer."""
 MOST_NODES = 1000
-_MOST_DOCUMENTS = 200
+_MOST_OBJECTS = 200
 
 
 class QuestionError(Exception):
@@ -68,24 +67,20 @@ def question_of(body: Any, namespace: str) -> WhatIfQuestion:
         count,
         tuple(map(str, remove)),
         queues,
-        tuple(_placed(document, namespace) for document in _documents(body.get("manifest"))),
+        tuple(_placed(document, namespace) for document in _manifests(str(body.get("manifest") or ""))),
     )
 
 
-def _documents(text: Any) -> Iterator[Json]:
-    if not text:
-        return
+def _manifests(text: str) -> list[Json]:
     try:
-        documents = [document for document in yaml.safe_load_all(str(text)) if document is not None]
-    except yaml.YAMLError as error:
-        raise QuestionError(f"manifest: not valid YAML: {' '.join(str(error).split())}") from None
-    items = [item for document in documents for item in _items(document)]
-    if len(items) > _MOST_DOCUMENTS:
-        raise QuestionError(f"manifest: {len(items)} objects, at most {_MOST_DOCUMENTS} are accepted")
-    for item in items:
-        if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict) or not item.get("kind"):
-            raise QuestionError("manifest: every document needs apiVersion, kind and metadata.name")
-        yield item
+        bodies = [manifest.body for manifest in parsed("manifest", text)]
+    except CommandError as error:
+        raise QuestionError(str(error)) from None
+    if len(bodies) > _MOST_OBJECTS:
+        raise QuestionError(f"manifest: {len(bodies)} objects, at most {_MOST_OBJECTS} are accepted")
+    if not all((body.get("metadata") or {}).get("name") for body in bodies):
+        raise QuestionError("manifest: every object needs metadata.name")
+    return bodies
 
 
 def _placed(manifest: Json, namespace: str) -> Json:
@@ -93,12 +88,6 @@ def _placed(manifest: Json, namespace: str) -> Json:
     if (group_of(manifest), str(manifest.get("kind"))) not in WORKLOADS:
         return manifest
     return manifest | {"metadata": {"namespace": namespace, **manifest["metadata"]}}
-
-
-def _items(document: Any) -> list[Any]:
-    if isinstance(document, dict) and document.get("kind") == "List":
-        return list(document.get("items") or ())
-    return [document]
 
 
 def ask(state: ClusterState, question: WhatIfQuestion, now: datetime) -> Json:
