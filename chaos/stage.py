@@ -146,7 +146,7 @@ async def _nodes(site: Site, count: int) -> AsyncIterator[None]:
     site.kubelet = Kubelet(site.client)
     stop = asyncio.Event()
     serving = asyncio.create_task(site.kubelet.run(stop))
-    await site.kubelet.nodes.add(nodes.manifest(name, number) for number, name in enumerate(site.node_names))
+    await Creator(site.client).create(nodes.manifest(name, number) for number, name in enumerate(site.node_names))
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, PODS, World, batch_job, condition
 from tests.loop_time import loop_time
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.local.simulated import nodes
 
 WHY = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
@@ -56,7 +57,7 @@ async def test_a_waiting_gang_does_not_block_smaller_jobs(cluster: World) -> Non
 async def test_a_waiting_gang_runs_within_a_second_of_a_new_node(cluster: World) -> None:
     await waiting(cluster)
     async with loop_time() as elapsed:
-        adding = asyncio.create_task(cluster.kubelet.nodes.add([nodes.manifest("node-4")]))
+        adding = asyncio.create_task(cluster.client.create(NODES, None, nodes.manifest("node-4")))
         await cluster.all_of(PODS, lambda pods: all(pod["status"]["phase"] == "Running" for pod in pods))
         assert elapsed() < 1.0
         await adding
@@ -80,7 +81,7 @@ async def test_removing_a_node_replaces_only_its_pods(cluster: World, name: str)
     await cluster.create(batch_job("spread", 3, "5", minAvailable=2, duration="forever"))
     pods = await cluster.all_of(PODS, lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"] * 3)
     lost = {pod["metadata"]["uid"] for pod in pods if pod["spec"]["nodeName"] == name}
-    await cluster.kubelet.nodes.remove(name)
+    await cluster.client.delete(NODES, None, name)
     left = await cluster.all_of(
         PODS, lambda pods: not lost & {pod["metadata"]["uid"] for pod in pods} and len(pods) == 3
     )

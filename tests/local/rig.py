@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedded_apiserver.server import ApiServer
+from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
@@ -71,7 +72,7 @@ async def rig(server: ApiServer, stages: Stages, nodes: int = 0, *, adopt_all: b
         stop, ready = asyncio.Event(), asyncio.Event()
         working = asyncio.create_task(kubelet.run(stop, ready))
         await ready.wait()
-        await kubelet.nodes.add(manifests(nodes))
+        await Creator(client).create(manifests(nodes))
         yield Rig(server, client, kubelet)
         stop.set()
         await working

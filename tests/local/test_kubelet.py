@@ -117,7 +117,7 @@ async def test_a_pod_that_waits_for_its_start_can_be_deleted(kubelet: Rig) -> No
 async def test_pods_on_other_nodes_are_ignored(server: ApiServer) -> None:
     async with rig(server, QUICK, adopt_all=False) as made:
         await made.client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
-        await made.kubelet.nodes.add([nodes.manifest("ours")])
+        await made.client.create(NODES, None, nodes.manifest("ours"))
         await made.run("theirs", "real")
         await made.run("ours", "ours")
         await made.pod("ours", "Succeeded")
@@ -159,7 +159,7 @@ async def test_nodes_created_by_users_are_simulated(kubelet: Rig) -> None:
 
 async def test_a_pod_that_comes_before_its_node_runs_once_the_node_is_there(kubelet: Rig) -> None:
     await kubelet.run("p", "late")
-    await kubelet.kubelet.nodes.add([nodes.manifest("late")])
+    await kubelet.client.create(NODES, None, nodes.manifest("late"))
     await kubelet.pod("p", "Succeeded")
 
 
@@ -168,7 +168,7 @@ async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
     await kubelet.run("q", "node-2", annotations=FOREVER)
     await kubelet.pod("p", "Running")
     await kubelet.pod("q", "Running")
-    await kubelet.kubelet.nodes.remove("node-1")
+    await kubelet.client.delete(NODES, None, "node-1")
     await kubelet.gone("p")
     assert (await kubelet.client.get(PODS, "default", "q"))["status"]["phase"] == "Running"
 

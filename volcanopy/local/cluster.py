@@ -342,7 +342,7 @@ class LocalCluster:
 
     @property
     def kubelet(self) -> Kubelet:
-        """The simulated kubelet, which adds, removes and fails nodes."""
+        """The simulated kubelet, which fails nodes."""
         return self.components.kubelet
 
     @property

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 import structlog
@@ -26,7 +26,6 @@ LEASE_PERIOD = 10.0
 """Seconds between renewals of a node's Lease."""
 STATUS_PERIOD = 300.0
 """Seconds between status reports of an unchanged node."""
-_AT_ONCE = 16
 
 
 class Heartbeats:
@@ -131,24 +130,7 @@ class Heartbeats:
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, LEASE_NAMESPACE, lease)
 
-    # Creation, removal and failure
-
-    async def add(self, manifests: Iterable[Json]) -> None:
-        """Create nodes; existing ones are unchanged."""
-        slots = asyncio.Semaphore(_AT_ONCE)
-
-        async def create(manifest: Json) -> None:
-            async with slots:
-                with contextlib.suppress(AlreadyExists):
-                    await self._client.create(NODES, None, manifest)
-
-        async with asyncio.TaskGroup() as tasks:
-            for manifest in manifests:
-                tasks.create_task(create(manifest))
-
-    async def remove(self, name: str) -> None:
-        """Delete a node. Raises NotFound."""
-        await self._client.delete(NODES, None, name)
+    # Failure
 
     async def fail(self, name: str) -> None:
         """Let a node fail: its pods no longer change, and it is tainted as unreachable. Raises NotFound."""
