@@ -12,7 +12,6 @@ from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import StartEstimate
 from volcanopy.whatif.kinds import KINDS, read
-from volcanopy.whatif.rejected import rejected_remedies
 from volcanopy.whatif.starts import Start
 
 NODES = """
@@ -179,14 +178,10 @@ def test_a_foreign_scheduler_is_the_headline() -> None:
     assert [remedy.text for remedy in answer.remedies] == ['set schedulerName to "volcanopy" instead of "other"']
 
 
-def test_a_job_that_admission_rejects_starts_with_its_queue() -> None:
-    result = loaded([*bodies(NODES), batch_job("a", queue="nowhere"), batch_job("b", queue="nowhere", minAvailable=9)])
-    made = engine(result.cluster)
-    created = rejected_remedies(made, result, Budget(50))
-    assert {key: remedy.text for key, remedy in created.items()} == {
-        ("BatchJob", "default/a"): 'create queue "nowhere"'
-    }
-    assert set(result.rejected) == {("BatchJob", "default/a"), ("BatchJob", "default/b")}
+def test_a_job_without_its_queue_is_rejected_by_admission_with_its_name() -> None:
+    result = loaded([*bodies(NODES), batch_job("a", queue="nowhere")])
+    (problem,) = result.rejected["BatchJob", "default/a"]
+    assert 'queue "nowhere"' in problem
 
 
 def test_a_missing_action_is_a_change_of_the_configuration() -> None:

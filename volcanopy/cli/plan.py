@@ -73,7 +73,7 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
 def _show(world: _World, answer: Answer, options: PlanOptions) -> None:
     if options.as_json:
         body = document(world.plan)
-        if jobs := whatif.document(answer, world.loaded, world.engine):
+        if jobs := whatif.document(answer, world.loaded):
             body["jobs"] = jobs
         print(json.dumps(body, indent=2))
         return

@@ -16,7 +16,6 @@ from volcanopy.client.durations import local_times
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
 from volcanopy.client.jobs.status import estimated_start
-from volcanopy.client.whatif_engine import RUN_CYCLES
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.kube.client.api_client import Client
 from volcanopy.scheduler.model import pod_fields
@@ -24,10 +23,9 @@ from volcanopy.scheduler.model.messages import short
 from volcanopy.whatif import answer as answers
 from volcanopy.whatif import load
 from volcanopy.whatif.answer import Answer, JobAnswer
-from volcanopy.whatif.engine import Budget, Engine
+from volcanopy.whatif.engine import Engine
 from volcanopy.whatif.flows import flow_steps
 from volcanopy.whatif.kinds import ManifestError
-from volcanopy.whatif.rejected import rejected_remedies
 from volcanopy.whatif.starts import NO_REMEDY, Start
 from volcanopy.whatif.target import targets
 
@@ -97,9 +95,8 @@ def submitted(result: load.Loaded, now: datetime) -> None:
         note_line(note)
 
 
-def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
+def rejected_jobs(result: load.Loaded) -> list[Json]:
     """Return the new objects that admission rejects, as entries of the JSON document."""
-    remedies = rejected_remedies(engine, result, Budget(RUN_CYCLES)) if result.rejected else {}
     return [
         {
             "kind": kind,
@@ -108,7 +105,7 @@ def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
             "result": Start.NEVER.value,
             "gate": "admission",
             "message": "; ".join(problems),
-            "remedies": [remedies[kind, key].document()] if (kind, key) in remedies else [],
+            "remedies": [],
         }
         for (kind, key), problems in sorted(result.rejected.items())
     ]
@@ -116,10 +113,9 @@ def rejected_jobs(result: load.Loaded, engine: Engine) -> list[Json]:
 
 def lines(answer: Answer, result: load.Loaded, engine: Engine) -> Iterator[str]:
     """Yield the lines about the jobs that wait: when each starts, and what lets it start."""
-    for entry in rejected_jobs(result, engine):
+    for entry in rejected_jobs(result):
         name = short(f"{entry['namespace']}/{entry['name']}".lstrip("/"))
         yield f"{entry['kind']} {name} rejected by admission: {entry['message']}"
-        yield from (f"  starts with: {remedy['text']}" for remedy in entry["remedies"])
     for job in answer.jobs:
         yield from job_lines(job, engine.now)
 
@@ -144,9 +140,9 @@ def job_lines(job: JobAnswer, now: datetime) -> Iterator[str]:
         yield f"  {NO_REMEDY if job.searched else 'the budget ended before a change was found'}"
 
 
-def document(answer: Answer, result: load.Loaded, engine: Engine) -> list[Json]:
+def document(answer: Answer, result: load.Loaded) -> list[Json]:
     """Return the answers as JSON."""
-    return [*rejected_jobs(result, engine), *(job.document() for job in answer.jobs)]
+    return [*rejected_jobs(result), *(job.document() for job in answer.jobs)]
 
 
 def note_line(sentence: str) -> None:
@@ -177,6 +173,6 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
     result = replace(result, jobs=tuple(job for job in result.jobs if job.target.group in groups))
     if as_json:
         head = {"apiVersion": "volcanopy.io/v1alpha1", "kind": "Plan", "effects": []}
-        print(json.dumps(head | {"jobs": document(result, loaded, engine)}, indent=2))
+        print(json.dumps(head | {"jobs": document(result, loaded)}, indent=2))
     else:
         print("\n".join(lines(result, loaded, engine)))
