@@ -2,10 +2,9 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from typing import Any
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.errors import CommandError
@@ -64,43 +63,15 @@ def run_all(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[
     return outcomes
 
 
-_parts: Any = None
-"""In a worker: the progress of all runs, shared with the parent process."""
-
-
-def _share(parts: Any) -> None:
-    global _parts  # noqa: PLW0603
-    _parts = parts
-
-
-def _in_worker(number: int, task: SimulationRun) -> Outcome:
-    def note(part: float) -> None:
-        _parts[number] = part
-
-    outcome = simulate(task, note)
-    note(1.0)
-    return outcome
-
-
 def _parallel(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[float], None]) -> list[Outcome]:
-    context = multiprocessing.get_context("spawn")
-    parts = context.Array("d", len(tasks), lock=False)
     workers = min(processes, len(tasks))
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(parts,)) as pool:
-        runs = [pool.submit(_in_worker, number, task) for number, task in enumerate(tasks)]
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        runs = [pool.submit(simulate, task) for task in tasks]
         try:
-            running = set(runs)
-            while running:
-                done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for run in done:
-                    run.result()
-                progress(_mean(parts))
+            for number, run in enumerate(as_completed(runs), start=1):
+                run.result()
+                progress(number / len(tasks))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [run.result() for run in runs]
-
-
-def _mean(parts: Iterable[float]) -> float:
-    values = list(parts)
-    return sum(values) / len(values)
