@@ -15,8 +15,6 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.names import JOB_NAME
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import NotFound
-from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS, NAMESPACES
 from volcanopy.local.cluster import self_signed
@@ -28,7 +26,6 @@ __all__ = ["real_control_plane"]
 pytestmark = pytest.mark.real
 Json = dict[str, Any]
 _NUMBERS = itertools.count(1)
-PRIORITY_CLASSES: Kind[Json] = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", False, dict)
 KINDS = {kind.kind: kind for kind in controller.WATCHED}
 TEMPLATE = {
     "metadata": {"labels": {"app": "w"}},
@@ -101,20 +98,6 @@ async def failures(site: Site, kind: str) -> set[tuple[str, str]]:
     }
 
 
-async def failure_condition(site: Site, kind: str) -> Json | None:
-    """The condition ReplicaFailure of the only object of a kind."""
-    listed = await site.client.list(KINDS[kind], site.namespace)
-    conditions = [each for item in listed.items for each in item.get("status", {}).get("conditions") or ()]
-    return next(
-        (
-            {key: _GENERATED.sub("w-HASH", str(each.get(key))) for key in ("status", "reason", "message")}
-            for each in conditions
-            if each["type"] == "ReplicaFailure"
-        ),
-        None,
-    )
-
-
 def _without_rollout(item: Json) -> Json:
     """The annotations without the numbers of a rollout, which Deployments on one machine have none of."""
     annotations = item["metadata"]["annotations"].items()
@@ -149,28 +132,6 @@ async def test_a_rejected_pod_is_reported(sites: dict[str, Site], kind: str, rep
         results[name] = await eventually(lambda site=site: failures(site, reported or kind))  # type: ignore[misc]
     assert results["embedded"] == results["real"]
     assert {reason for reason, _ in results["real"]} == {"FailedCreate"}
-
-
-async def test_a_rejected_pod_of_a_deployment_is_a_condition_until_it_is_accepted(sites: dict[str, Site]) -> None:
-    results = {}
-    for name, site in sites.items():
-        await create(site, "Deployment")
-        results[name] = [
-            await eventually(lambda site=site, kind=kind: failure_condition(site, kind))  # type: ignore[misc]
-            for kind in ("ReplicaSet", "Deployment")
-        ]
-    assert results["embedded"] == results["real"]
-    for site in sites.values():
-        await site.client.create(PRIORITY_CLASSES, None, {"metadata": {"name": "nope"}, "value": 1})
-        for kind in ("ReplicaSet", "Deployment"):
-
-            async def ended(site: Site = site, kind: str = kind) -> bool:
-                return await failure_condition(site, kind) is None
-
-            assert await eventually(ended)
-        await site.client.delete(PRIORITY_CLASSES, None, "nope")
-        with pytest.raises(NotFound):
-            await site.client.get(PRIORITY_CLASSES, None, "nope")
 
 
 async def test_a_workload_creates_no_pods_with_the_label_of_a_job(sites: dict[str, Site]) -> None:

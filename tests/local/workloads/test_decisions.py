@@ -60,22 +60,22 @@ def status_of(effects: list[Effect]) -> Json:
 
 def test_missing_pods_are_created_and_those_that_ended_replaced() -> None:
     owner = workload("ReplicaSet", replicas=3)
-    effects = replica_set.reconcile(owner, [pod(owner), pod(owner, phase="Failed"), pod(owner, deleted=True)], NOW)
+    effects = replica_set.reconcile(owner, [pod(owner), pod(owner, phase="Failed"), pod(owner, deleted=True)])
     assert (created(effects), status_of(effects)["replicas"]) == (2, 1)
 
 
 def test_surplus_pods_that_are_not_ready_are_deleted_first() -> None:
     owner = workload("ReplicaSet", replicas=1)
     pods = [pod(owner, "a"), pod(owner, "b", ready=False), pod(owner, "c")]
-    assert deleted(replica_set.reconcile(owner, pods, NOW))[0] == "b"
-    assert len(deleted(replica_set.reconcile(owner, pods, NOW))) == 2
+    assert deleted(replica_set.reconcile(owner, pods))[0] == "b"
+    assert len(deleted(replica_set.reconcile(owner, pods))) == 2
 
 
 def test_a_settled_replica_set_needs_nothing() -> None:
     owner = workload("ReplicaSet", replicas=1)
     pods = [pod(owner)]
-    owner["status"] = status_of(replica_set.reconcile(owner, pods, NOW))
-    assert replica_set.reconcile(owner, pods, NOW) == []
+    owner["status"] = status_of(replica_set.reconcile(owner, pods))
+    assert replica_set.reconcile(owner, pods) == []
 
 
 # Deployments

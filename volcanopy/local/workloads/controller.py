@@ -51,8 +51,6 @@ class WorkloadController:
         self._events = EventRecorder(client, "workload-controller")
         self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
         self._keys: dict[str, str] = {}
-        # Of each workload by uid: the message with which its last pod was rejected.
-        self._failures: dict[str, str] = {}
         # Of each workload by uid: the uids that its writes created (or, with "-", deleted) and no watch has shown, with the time.
         self._unseen: dict[str, dict[str, float]] = {}
 
@@ -89,7 +87,6 @@ class WorkloadController:
                     if is_deleted:
                         self._keys.pop(metadata["uid"], None)
                         self._unseen.pop(metadata["uid"], None)
-                        self._failures.pop(metadata["uid"], None)
                     else:
                         self._keys[metadata["uid"]] = key
                         self._workers.put(key)
@@ -130,13 +127,6 @@ class WorkloadController:
                     raise
                 rejected = error
                 self._report(workload, effect, str(error))
-        uid, failure = workload["metadata"]["uid"], "" if rejected is None else str(rejected)
-        if failure != self._failures.get(uid, ""):
-            self._failures[uid] = failure
-            if kind == REPLICA_SETS.kind:
-                for effect in self._reconciled(kind, workload):
-                    if isinstance(effect, SetStatus):
-                        await self._write(workload, effect)
         if rejected is not None:
             raise rejected
 
@@ -162,8 +152,7 @@ class WorkloadController:
 
         match kind:
             case "ReplicaSet":
-                failure = self._failures.get(workload["metadata"]["uid"], "")
-                return replica_set.reconcile(workload, objects(PODS), now, failure)
+                return replica_set.reconcile(workload, objects(PODS))
             case "Deployment":
                 return deployment.reconcile(workload, objects(REPLICA_SETS), now)
             case "StatefulSet":

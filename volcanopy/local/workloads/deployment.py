@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from volcanopy.kube.client.kinds import Json
 from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.workloads.plan import (
-    REPLICA_FAILURE,
     Effect,
     ObjectCreation,
     ObjectDeletion,
@@ -94,13 +93,6 @@ def _status(deployment: Json, current: Json | None, sets: Sequence[Json], now: s
             "message": f"{updated} of {replicas} replicas are updated, {available} available.",
         },
     ]
-    # That of the ReplicaSet of the present template, else of any other.
-    conditions += [
-        {key: condition[key] for key in ("type", "status", "reason", "message")}
-        for item in sorted(sets, key=lambda item: item is not current)
-        for condition in (item.get("status") or {}).get("conditions") or ()
-        if condition["type"] == REPLICA_FAILURE
-    ][:1]
     before = (deployment.get("status") or {}).get("conditions") or ()
     return {
         "observedGeneration": deployment["metadata"].get("generation", 1),

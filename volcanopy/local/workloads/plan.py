@@ -10,8 +10,6 @@ import msgspec
 
 from volcanopy.kube.client.kinds import Json
 
-REPLICA_FAILURE = "ReplicaFailure"
-
 
 @dataclass(frozen=True)
 class ObjectCreation:
@@ -82,13 +80,6 @@ def from_template(owner: Json, template: Json, *, labels: Json | None = None, **
     if labels:
         meta["labels"] = {**(meta.get("labels") or {}), **labels}
     return body
-
-
-def replica_failure(failure: str) -> list[Json]:
-    """The condition of a workload whose last pod was rejected with this message; none if there is no message."""
-    if not failure:
-        return []
-    return [{"type": REPLICA_FAILURE, "status": "True", "reason": "FailedCreate", "message": failure}]
 
 
 def is_active(pod: Json) -> bool:

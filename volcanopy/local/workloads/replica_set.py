@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.workloads.plan import (
     Effect,
     ObjectCreation,
@@ -13,15 +12,11 @@ from volcanopy.local.workloads.plan import (
     is_active,
     is_ready,
     owned,
-    replica_failure,
 )
 
 
-def reconcile(replica_set: Json, pods: Sequence[Json], now: str, failure: str = "") -> list[Effect]:
-    """Create missing pods, delete surplus ones (unscheduled, unready and newest first), count.
-
-    `failure` is the message with which the last pod was rejected.
-    """
+def reconcile(replica_set: Json, pods: Sequence[Json]) -> list[Effect]:
+    """Create missing pods, delete surplus ones (unscheduled, unready and newest first), count."""
     metadata, spec = replica_set["metadata"], replica_set["spec"]
     active = [pod for pod in owned(replica_set, pods) if is_active(pod)]
     replicas = int(spec.get("replicas", 1))
@@ -43,9 +38,6 @@ def reconcile(replica_set: Json, pods: Sequence[Json], now: str, failure: str = 
         "readyReplicas": ready,
         "availableReplicas": ready,
         "observedGeneration": metadata.get("generation", 1),
-        "conditions": with_transition_times(
-            replica_failure(failure), (replica_set.get("status") or {}).get("conditions") or (), now
-        ),
     }
     return effects + changed(replica_set, status)
 
