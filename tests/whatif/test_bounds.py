@@ -62,7 +62,7 @@ def test_no_remedy_is_larger_than_needed(seeds: range) -> None:
         for job in answer(made, Limits(Budget(100), Budget(5000))).jobs:
             if job.start is Start.NOW:
                 continue
-            question = Question(made.cluster, made.config, job.target, job.explanation, builtin())
+            question = Question(made.cluster, made.config, job.target, job.explanation)
             for remedy in job.remedies:
                 for steps in _weaker(question, remedy):
                     weakened += 1

@@ -185,31 +185,6 @@ def test_a_queue_behind_borrowers_has_the_missing_reclaim_as_a_remedy(queue: str
         assert [entry["configuration"]["actions"] for entry in reclaim] == ["enqueue, allocate, reclaim, backfill"]
 
 
-def test_a_deserved_share_that_no_plugin_reads_needs_the_plugin() -> None:
-    """The other plugins of the configuration keep their switches and arguments."""
-    rules = parse(
-        "actions: enqueue, allocate, reclaim\n"
-        "tiers: [{plugins: [{name: gang, enablePreemptable: false}, {name: predicates}, {name: proportion},"
-        " {name: binpack, arguments: {binpack.weight: 7}}]}]",
-        builtin(),
-    )
-    text = """
-    node n1 cpu=8
-    queue b
-    queue g deserved.cpu=6
-    job old queue=b phase=Running min=1: 8 x cpu=1 on=n1
-    job a queue=g: 6 x cpu=1
-    """
-    (document,) = [entry.document() for entry in job(text, "a", rules).remedies if entry.kind == "actions"]
-    assert document["text"] == 'add plugin "capacity" to the scheduler configuration'
-    assert document["configuration"]["tiers"][0]["plugins"] == [
-        {"name": "gang", "enablePreemptable": False},
-        {"name": "predicates"},
-        {"name": "binpack", "arguments": {"binpack.weight": 7}},
-        {"name": "capacity"},
-    ]
-
-
 def test_of_many_nodes_only_those_that_are_needed_get_a_label() -> None:
     nodes = "\n".join(f"node n{number:02} cpu={number % 7 + 1}" for number in range(40))
     assert 'label node "n34" disk=ssd' in remedies(f"{nodes}\njob a: 7 x cpu=1 selector.disk=ssd", "a")

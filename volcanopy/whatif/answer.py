@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from volcanopy.api.core import Pod, position_of
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
@@ -200,7 +199,7 @@ def _searched(engine: Engine, budget: Budget, explanation: Explain | None, answe
     cluster, target = engine.cluster, answer.target
     result = Search(
         engine,
-        Question(cluster, engine.config, target, explanation, engine.registry or builtin()),
+        Question(cluster, engine.config, target, explanation),
         budget,
         answer.start is Start.AFTER,
     ).run()

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.changes import Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.target import Target
@@ -39,7 +38,6 @@ class Question(NamedTuple):
     config: SchedulerConfig
     target: Target
     explanation: Explain | None
-    registry: Registry
 
     @property
     def gate(self) -> str:
