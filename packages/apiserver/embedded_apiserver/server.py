@@ -342,11 +342,11 @@ class ApiServer:
         if path.rstrip("/") == "/version":
             return respond(self._version)
         if path == "/openapi/v2":
-            response: Response | None = self._discovery.openapi_v2(request.header("accept") or "")
+            response = self._discovery.openapi_v2(request.header("accept") or "")
         elif path.startswith("/openapi/v3"):
             response = self._discovery.openapi(path)
         else:
-            response = self._discovery.page(path, request.header("accept") or "")
+            response = self._discovery.page(path)
         if response is None:
             if self.context.registry.has_version(path):
                 raise no_such_page()

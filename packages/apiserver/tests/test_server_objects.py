@@ -216,15 +216,15 @@ async def test_a_scalable_workload_is_scaled(client: Client) -> None:
     assert (after["spec"]["replicas"], after["metadata"]["generation"]) == (4, 2)
 
 
-async def test_aggregated_and_legacy_discovery_are_served(client: Client) -> None:
+async def test_discovery_is_served(client: Client) -> None:
     await client.create(DEFINITIONS, definition("v1", "v1beta1"))
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
-    _, aggregated = await client.ask("GET", "/apis", Accept=accept)
-    assert aggregated["kind"] == "APIGroupDiscoveryList"
-    group = next(item for item in aggregated["items"] if item["metadata"]["name"] == "example.io")
+    _, groups = await client.ask("GET", "/apis", Accept=accept)
+    assert groups["kind"] == "APIGroupList"
+    group = next(item for item in groups["groups"] if item["name"] == "example.io")
     assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
-    legacy = await client.get("/apis/example.io/v1")
-    assert [resource["name"] for resource in legacy["resources"]] == ["things"]
+    resources = await client.get("/apis/example.io/v1")
+    assert [resource["name"] for resource in resources["resources"]] == ["things"]
     core = await client.get("/api/v1")
     assert {"pods", "pods/binding", "pods/status", "pods/log", "pods/eviction"} <= {
         r["name"] for r in core["resources"]

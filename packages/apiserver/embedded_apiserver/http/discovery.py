@@ -1,4 +1,4 @@
-"""Discovery: aggregated and legacy documents, the version, the OpenAPI index and documents."""
+"""Discovery: the documents of groups and resources, the version, the OpenAPI index and documents."""
 
 import hashlib
 from typing import Any
@@ -6,13 +6,11 @@ from typing import Any
 from embedded_apiserver.connections import Response
 from embedded_apiserver.context import Context
 from embedded_apiserver.kinds.kinds import Kind
-from embedded_apiserver.schema import openapi_v2
 from embedded_apiserver.schema.openapi import KindInfo, document, index
 from embedded_apiserver.store.object_store import Body, encode
-from embedded_apiserver.wire import openapi_protobuf
+from embedded_apiserver.wire import openapi_v2
 from embedded_apiserver.wire.representation import respond
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "status": ("", "", "", ("get", "patch", "update")),
     "scale": ("autoscaling", "v1", "Scale", ("get", "patch", "update")),
@@ -35,19 +33,13 @@ class Discovery:
         self._revision = -1
         self._pages: dict[str, bytes] = {}
 
-    def page(self, path: str, accept: str) -> Response | None:
+    def page(self, path: str) -> Response | None:
         """The answer for a path of discovery, or None if it is none."""
         self._forget_old_pages()
         path = path.rstrip("/")
-        if path in {"/api", "/apis"} and "APIGroupDiscoveryList" in accept and "v=v2;" in accept + ";":
-            page = self._cached(path + "#aggregated", lambda: self._aggregated(core=path == "/api"))
-            return Response(page, content_type=AGGREGATED)
-        if path in self._pages:
-            return respond(self._pages[path])
-        body = self._legacy(path)
-        if body is None:
-            return None
-        return respond(self._cached(path, lambda: body))
+        if path not in self._pages and (body := self._document_at(path)) is not None:
+            self._pages[path] = encode(body)
+        return respond(self._pages[path]) if path in self._pages else None
 
     def openapi(self, path: str) -> Response | None:
         """`/openapi/v3` and the documents below it."""
@@ -62,21 +54,14 @@ class Discovery:
             return None
         return respond(self._cached(path, lambda: self._document(*document)))
 
-    def openapi_v2(self, accept: str) -> Response:
-        """`/openapi/v2`: one document for all kinds, in JSON or in the protobuf encoding that kubectl requests."""
-        self._forget_old_pages()
-        if "protobuf" in accept:
-            page = self._pages.get("/openapi/v2#protobuf")
-            if page is None:
-                page = self._pages["/openapi/v2#protobuf"] = openapi_protobuf.encode(self._document_v2())
-            return Response(page, content_type=openapi_protobuf.CONTENT_TYPE)
-        return respond(self._cached("/openapi/v2", self._document_v2))
-
-    def _document_v2(self) -> Body:
-        groups = _groups(self._ctx.registry.groups())
-        documents = (self._document(group, version) for group, version in groups)
-        made: Body = openapi_v2.document(documents, self._ctx.definitions.kubernetes_version)
-        return made
+    def openapi_v2(self, accept: str) -> Response | None:
+        """`/openapi/v2`: one document for all kinds, in the protobuf encoding only."""
+        if "protobuf" not in accept:
+            return None
+        registry = self._ctx.registry
+        kinds = [_info(kind) for group in _groups(registry.groups()) for kind in registry.of_version(*group)]
+        document = openapi_v2.document(kinds, self._ctx.definitions.kubernetes_version)
+        return Response(document, content_type=openapi_v2.CONTENT_TYPE)
 
     def _forget_old_pages(self) -> None:
         registry = self._ctx.registry
@@ -103,27 +88,7 @@ class Discovery:
         text = f"{self._ctx.definitions.kubernetes_version} {group} {version} {kinds}"
         return hashlib.sha256(text.encode()).hexdigest()[:32].upper()
 
-    def _aggregated(self, *, core: bool) -> Body:
-        items: list[Body] = []
-        for group, versions in self._ctx.registry.groups().items():
-            if (group == "") is not core:
-                continue
-            items.append(
-                {
-                    "metadata": {"creationTimestamp": None} | ({"name": group} if group else {}),
-                    "versions": [
-                        {
-                            "version": version,
-                            "resources": [_resource(kind) for kind in self._ctx.registry.of_version(group, version)],
-                            "freshness": "Current",
-                        }
-                        for version in versions
-                    ],
-                }
-            )
-        return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
-
-    def _legacy(self, path: str) -> Body | None:
+    def _document_at(self, path: str) -> Body | None:
         groups = self._ctx.registry.groups()
         if not path:
             return {"paths": self._paths()}
@@ -193,26 +158,6 @@ def _group(group: str, versions: list[str]) -> Body:
 def _verbs_and_names(kind: Kind) -> Body:
     lists = {"verbs": kind.verbs, "shortNames": kind.short_names, "categories": kind.categories}
     return {key: list(values) for key, values in lists.items() if values}
-
-
-def _resource(kind: Kind) -> Body:
-    subresources: list[Body] = []
-    for name in kind.subresources:
-        group, version, of_kind, verbs = _SUBRESOURCES[name]
-        response = {
-            "group": group if of_kind else kind.group,
-            "version": version or kind.version,
-            "kind": of_kind or kind.kind,
-        }
-        subresources.append({"subresource": name, "responseKind": response, "verbs": list(verbs)})
-    return {
-        "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-        "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": kind.singular,
-        **_verbs_and_names(kind),
-        **({"subresources": subresources} if subresources else {}),
-    }
 
 
 def _openapi_path(group: str, version: str) -> str:
