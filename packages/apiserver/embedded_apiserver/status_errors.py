@@ -4,19 +4,9 @@ Everything below the HTTP handler raises `ApiError`; the handler turns it into a
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-
-class Fault(Protocol):
-    """One broken field: what `structural.FieldError` is, and what the hand-written rules produce."""
-
-    @property
-    def path(self) -> str:
-        """The field's path."""
-
-    @property
-    def reason(self) -> str:
-        """The machine's word for what is wrong."""
+from embedded_apiserver.schema.field_errors import FieldError
 
 
 class ApiError(Exception):
@@ -108,14 +98,11 @@ def failed_precondition(plural: str, group: str, namespace: str, name: str, what
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def invalid(kind: str, group: str, name: str, faults: Sequence[Fault]) -> ApiError:
+def invalid(kind: str, group: str, name: str, faults: Sequence[FieldError]) -> ApiError:
     """422: the object breaks rules; every broken field is named."""
     texts = list(dict.fromkeys(str(fault) for fault in faults))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    causes = [
-        {"reason": fault.reason, "message": str(fault).removeprefix(f"{fault.path}: "), "field": fault.path}
-        for fault in faults
-    ]
+    causes = [{"reason": fault.reason, "message": fault.body, "field": fault.path} for fault in faults]
     return ApiError(
         422,
         "Invalid",

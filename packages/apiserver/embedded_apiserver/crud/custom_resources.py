@@ -8,10 +8,10 @@ from embedded_apiserver.crud.delete import DeleteOptions, remove
 from embedded_apiserver.crud.write import finished
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.strategy import Strategy
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.formats import PatternError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
 from embedded_apiserver.schema.structural import RuleError, Structural
-from embedded_apiserver.status_errors import Fault
 from embedded_apiserver.store.object_store import Body, Bucket, Event
 from embedded_apiserver.wire.tables import crd_columns
 
@@ -43,15 +43,15 @@ class CustomStrategy(Strategy):
         hidden = {"metadata", "apiVersion", "status"} if self.status else {"metadata", "apiVersion"}
         return {key: value for key, value in body.items() if key not in hidden}
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """Schema and rules."""
         return list(self.structural.validate(body))
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """Schema and rules, transition rules among them."""
         return list(self.structural.validate(new, old))
 
-    def validate_status(self, new: Body, old: Body) -> list[Fault]:
+    def validate_status(self, new: Body, old: Body) -> list[FieldError]:
         """The same: a status has a schema too."""
         return list(self.structural.validate(new, old))
 
@@ -102,11 +102,11 @@ class DefinitionStrategy(Strategy):
         more = [name for name in stored if name not in listed]
         new["status"] = {**status, "acceptedNames": new["spec"]["names"], "storedVersions": [*listed, *more]}
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """Names, one storage version, and schemas that compile."""
         spec = body["spec"]
         names, versions = spec.get("names") or {}, spec.get("versions") or []
-        faults: list[Fault] = [required(f"spec.{key}") for key in ("group", "scope") if not spec.get(key)]
+        faults: list[FieldError] = [required(f"spec.{key}") for key in ("group", "scope") if not spec.get(key)]
         faults += [required(f"spec.names.{key}") for key in ("plural", "kind") if not names.get(key)]
         full = f"{names.get('plural', '')}.{spec.get('group', '')}"
         if not faults and body["metadata"]["name"] != full:
@@ -123,12 +123,12 @@ class DefinitionStrategy(Strategy):
             faults += _version_faults(version, f"spec.versions[{index}]")
         return faults + _storage_faults(body) + _approval_faults(body)
 
-    def validate_status(self, new: Body, old: Body) -> list[Fault]:
+    def validate_status(self, new: Body, old: Body) -> list[FieldError]:
         """A version leaves `storedVersions` only if it is not the one that objects are stored in."""
         return _storage_faults(new)
 
 
-def _approval_faults(body: Body) -> list[Fault]:
+def _approval_faults(body: Body) -> list[FieldError]:
     """A definition in a group of Kubernetes itself must have an annotation for its approval."""
     group = "." + (body["spec"].get("group") or "")
     if not group.endswith((".k8s.io", ".kubernetes.io")):
@@ -144,14 +144,14 @@ def _approval_faults(body: Body) -> list[Fault]:
     return [wrong(path, approval, f'{text} with either a URL or a reason starting with "unapproved", see {about}')]
 
 
-def _storage_faults(body: Body) -> list[Fault]:
+def _storage_faults(body: Body) -> list[FieldError]:
     """What contradicts `status.storedVersions`: the storage version is one of them, and each of them is a version."""
     names = [version.get("name") for version in body["spec"].get("versions") or ()]
     listed = (body.get("status") or {}).get("storedVersions")
     if listed is None:
         return []
     path = "status.storedVersions"
-    faults: list[Fault] = [
+    faults: list[FieldError] = [
         wrong(path, listed, f"must have the storage version {version['name']}")
         for version in body["spec"].get("versions") or ()
         if version.get("storage") and version.get("name") not in listed
@@ -168,7 +168,7 @@ def _storage_faults(body: Body) -> list[Fault]:
     ]
 
 
-def _version_faults(version: Body, path: str) -> list[Fault]:
+def _version_faults(version: Body, path: str) -> list[FieldError]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if not schema:
         return [required(f"{path}.schema.openAPIV3Schema", "schemas are required")]

@@ -10,8 +10,9 @@ import msgspec
 from embedded_apiserver.connections import Response
 from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.selection import Filter
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, wrong
-from embedded_apiserver.status_errors import ApiError, Fault, bad_request, invalid, not_found
+from embedded_apiserver.status_errors import ApiError, bad_request, invalid, not_found
 from embedded_apiserver.store.object_store import Body, StoredObject
 from embedded_apiserver.wire.representation import list_response, stored
 
@@ -87,7 +88,7 @@ def _check_match(call: Call) -> None:
     match = call.query.get("resourceVersionMatch", "")
     if not match:
         return
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     if not call.query.get("resourceVersion"):
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
         faults.append(forbidden_field("resourceVersionMatch", text))

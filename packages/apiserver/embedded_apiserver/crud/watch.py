@@ -9,8 +9,9 @@ from embedded_apiserver.connections import JSON, Stream, Tunnel
 from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.get import version_of
 from embedded_apiserver.crud.selection import Filter
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, unsupported
-from embedded_apiserver.status_errors import ApiError, Fault, expired, invalid
+from embedded_apiserver.status_errors import ApiError, expired, invalid
 from embedded_apiserver.store.object_store import Body, Event, StoredObject, encode
 from embedded_apiserver.streams import websocket
 from embedded_apiserver.wire.representation import form, is_stored_form, partial, rows, served
@@ -213,7 +214,7 @@ def _left(previous: StoredObject, version: int) -> StoredObject:
 
 
 def _check_initial(call: Call, initial: str | None) -> None:
-    faults: list[Fault] = []
+    faults: list[FieldError] = []
     match = call.query.get("resourceVersionMatch", "")
     if initial is not None and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

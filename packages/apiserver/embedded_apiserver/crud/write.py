@@ -13,11 +13,11 @@ from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.builtin_admission import admit_create
 from embedded_apiserver.crud.limit_ranges import complete_resources
 from embedded_apiserver.kinds.kinds import Kind
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong
 from embedded_apiserver.status_errors import (
     STALE,
     ApiError,
-    Fault,
     already_exists,
     bad_request,
     conflict,
@@ -90,7 +90,7 @@ async def create_object(
     if kind.namespaced:
         metadata["namespace"] = call.namespace
     strategy.prepare_create(body)
-    faults: list[Fault] = [
+    faults: list[FieldError] = [
         *metadata_faults(metadata, strategy.name_rule, builtin=not kind.custom),
         *strategy.validate(body),
     ]
@@ -243,7 +243,7 @@ def _restore(new: Body, old: Body) -> None:
 
 def _judge_metadata(kind: Kind, new: Body, old: Body) -> None:
     metadata, before = new["metadata"], old["metadata"]
-    faults: list[Fault] = list(metadata_faults(metadata, lambda _: (), builtin=not kind.custom))
+    faults: list[FieldError] = list(metadata_faults(metadata, lambda _: (), builtin=not kind.custom))
     if "deletionTimestamp" in before:
         added = [name for name in metadata.get("finalizers") or () if name not in (before.get("finalizers") or ())]
         if added:

@@ -5,8 +5,8 @@ from typing import Any
 
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, wrong
-from embedded_apiserver.status_errors import Fault
 from embedded_apiserver.store.object_store import Body
 
 _ACTIONS = ("Deny", "Warn", "Audit")
@@ -34,9 +34,9 @@ class WebhookStrategy(Strategy):
             if service:
                 service.setdefault("port", 443)
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """The fields without which a webhook cannot be called."""
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         for index, hook in enumerate(body.get("webhooks") or ()):
             path = f"webhooks[{index}]"
             if not hook.get("sideEffects"):
@@ -61,10 +61,10 @@ class PolicyStrategy(Strategy):
         spec.setdefault("failurePolicy", "Fail")
         _default_resources(spec.get("matchConstraints"))
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """Expressions that do not compile, and what the embedded API server does not evaluate."""
         spec = body["spec"]
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         if spec.get("paramKind"):
             faults.append(forbidden_field("spec.paramKind", "parameters are not supported by the embedded API server"))
         if not (spec.get("matchConstraints") or {}).get("resourceRules"):
@@ -89,10 +89,10 @@ class PolicyBindingStrategy(Strategy):
         """What the real server writes into a binding."""
         _default_resources(body.setdefault("spec", {}).get("matchResources"))
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """A binding names its policy and at least one known action."""
         spec = body["spec"]
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         if not spec.get("policyName"):
             faults.append(required("spec.policyName"))
         if spec.get("paramRef"):

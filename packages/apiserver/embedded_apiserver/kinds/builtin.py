@@ -14,6 +14,7 @@ from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.pods import PodStrategy, default_pod_spec
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.quantities import settle
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
     forbidden_field,
     label_faults,
@@ -22,7 +23,6 @@ from embedded_apiserver.schema.metadata_validation import (
     service_faults,
     wrong,
 )
-from embedded_apiserver.status_errors import Fault
 from embedded_apiserver.store.object_store import Body
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
@@ -79,9 +79,9 @@ class SecretStrategy(Strategy):
             encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
             body["data"] = {**(body.get("data") or {}), **encoded}
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """Data must be base64."""
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         for key, value in (body.get("data") or {}).items():
             try:
                 base64.b64decode(value or "", validate=True)
@@ -93,7 +93,7 @@ class SecretStrategy(Strategy):
 class ConfigMapStrategy(Strategy):
     """ConfigMaps, with the field `immutable`."""
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """An immutable one never changes."""
         if old.get("immutable"):
             for key in ("data", "binaryData"):
@@ -140,14 +140,14 @@ class ServiceStrategy(Strategy):
             if key in old["spec"] and not new["spec"].get(key):
                 new["spec"][key] = old["spec"][key]
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """A service with an address and no head needs ports."""
         spec = body["spec"]
         if not spec.get("ports") and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
             return [required("spec.ports")]
         return []
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """The address never changes."""
         faults = self.validate(new)
         before, after = old["spec"].get("clusterIP"), new["spec"].get("clusterIP")
@@ -164,7 +164,7 @@ class PriorityClassStrategy(Strategy):
         body.setdefault("preemptionPolicy", "PreemptLowerPriority")
         body.setdefault("value", 0)
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """Reject reserved names and values."""
         name, value = body["metadata"].get("name", ""), body["value"]
         if name.startswith("system-"):
@@ -178,9 +178,9 @@ class PriorityClassStrategy(Strategy):
             ]
         return []
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """Value and preemption policy are immutable."""
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         if new["value"] != old["value"]:
             faults.append(forbidden_field("value", "may not be changed in an update."))
         if new["preemptionPolicy"] != old["preemptionPolicy"]:
@@ -191,12 +191,12 @@ class PriorityClassStrategy(Strategy):
 class RuntimeClassStrategy(Strategy):
     """RuntimeClasses; the handler is immutable."""
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """The handler is the name of a setting of nodes."""
         handler = body.get("handler")
         return [wrong("handler", handler, text) for text in label_faults(handler)] if handler else [required("handler")]
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """Reject another handler."""
         same = new.get("handler") == old.get("handler")
         return [] if same else [wrong("handler", new.get("handler"), "field is immutable")]

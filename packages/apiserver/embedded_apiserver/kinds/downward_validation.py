@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from embedded_apiserver.quantities import measure
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
-    Broken,
     faults_of,
     missing_fields,
     not_supported,
@@ -31,7 +31,7 @@ _DIVISORS = {
 }
 
 
-def field_reference_faults(reference: Body, path: str, supported: Sequence[str]) -> Iterator[Broken]:
+def field_reference_faults(reference: Body, path: str, supported: Sequence[str]) -> Iterator[FieldError]:
     """What is wrong with a `fieldRef`; `supported` fields besides single labels and annotations."""
     field, version = reference.get("fieldPath") or "", reference.get("apiVersion") or "v1"
     yield from missing_fields(reference, path, "fieldPath")
@@ -51,7 +51,7 @@ def field_reference_faults(reference: Body, path: str, supported: Sequence[str])
         yield wrong(path, base, "does not support subscript")
 
 
-def resource_reference_faults(reference: Body, path: str, *, in_volume: bool = False) -> Iterator[Broken]:
+def resource_reference_faults(reference: Body, path: str, *, in_volume: bool = False) -> Iterator[FieldError]:
     """What is wrong with a `resourceFieldRef`; in a volume it must name a container."""
     resource = reference.get("resource") or ""
     if in_volume and not reference.get("containerName"):

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
-    Broken,
     duplicate,
     faults_of,
     forbidden_field,
@@ -35,7 +35,7 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _THRESHOLDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 
 
-def detail_faults(container: Body, path: str) -> Iterator[Broken]:
+def detail_faults(container: Body, path: str) -> Iterator[FieldError]:
     """What is wrong with these parts of a container."""
     yield from _port_faults(container.get("ports") or (), f"{path}.ports")
     for index, variable in enumerate(container.get("env") or ()):
@@ -55,7 +55,7 @@ def detail_faults(container: Body, path: str) -> Iterator[Broken]:
             yield wrong(f"{path}.securityContext", context, text)
 
 
-def user_faults(context: Body, path: str) -> Iterator[Broken]:
+def user_faults(context: Body, path: str) -> Iterator[FieldError]:
     """What is wrong with the users and groups of a security context."""
     numbers = [(key, context.get(key)) for key in ("runAsUser", "runAsGroup", "fsGroup")]
     numbers += [
@@ -65,7 +65,7 @@ def user_faults(context: Body, path: str) -> Iterator[Broken]:
         yield from out_of_range(f"{path}.{key}", number, 0, _HIGHEST_ID)
 
 
-def host_port_faults(containers: list[Body], path: str) -> Iterator[Broken]:
+def host_port_faults(containers: list[Body], path: str) -> Iterator[FieldError]:
     """Ports of the node that several ports of containers have."""
     taken: set[str] = set()
     for index, container in enumerate(containers):
@@ -77,7 +77,7 @@ def host_port_faults(containers: list[Body], path: str) -> Iterator[Broken]:
                 taken.add(value)
 
 
-def _port_faults(ports: list[Body] | tuple[()], path: str) -> Iterator[Broken]:
+def _port_faults(ports: list[Body] | tuple[()], path: str) -> Iterator[FieldError]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         here, number, name = f"{path}[{index}]", port.get("containerPort"), port.get("name")
@@ -106,7 +106,7 @@ def _port_name_faults(name: str) -> list[str]:
     return faults
 
 
-def _variable_faults(variable: Body, path: str) -> Iterator[Broken]:
+def _variable_faults(variable: Body, path: str) -> Iterator[FieldError]:
     name, source = variable.get("name"), variable.get("valueFrom")
     yield from missing_fields(variable, path, "name")
     if name and not _VARIABLE.fullmatch(name):
@@ -131,7 +131,7 @@ def _variable_faults(variable: Body, path: str) -> Iterator[Broken]:
         yield wrong(here, "", f"must specify one of: {texts} or `{_SOURCES[-1]}`")
 
 
-def _key_faults(reference: Body, path: str) -> Iterator[Broken]:
+def _key_faults(reference: Body, path: str) -> Iterator[FieldError]:
     name, key = (reference.get(field) or "" for field in ("name", "key"))
     yield from faults_of(f"{path}.name", name, subdomain_faults(name))
     yield from missing_fields(reference, path, "key")
@@ -147,7 +147,7 @@ def _key_faults(reference: Body, path: str) -> Iterator[Broken]:
         yield wrong(f"{path}.key", key, "must not start with '..'")
 
 
-def _source_faults(source: Body, path: str, index: int) -> Iterator[Broken]:
+def _source_faults(source: Body, path: str, index: int) -> Iterator[FieldError]:
     prefix = source.get("prefix")
     if prefix and not _VARIABLE.fullmatch(prefix):
         yield wrong(f"{path}[{index}].prefix", prefix, _VARIABLE_TEXT)
@@ -160,7 +160,7 @@ def _source_faults(source: Body, path: str, index: int) -> Iterator[Broken]:
         yield wrong(path, "", "may not have more than one field specified at a time")
 
 
-def _probe_faults(probe: Body, path: str, kind: str) -> Iterator[Broken]:
+def _probe_faults(probe: Body, path: str, kind: str) -> Iterator[FieldError]:
     yield from _handler_faults(probe, path)
     for key in _THRESHOLDS:
         if (probe.get(key) or 0) < 0:
@@ -169,7 +169,7 @@ def _probe_faults(probe: Body, path: str, kind: str) -> Iterator[Broken]:
         yield wrong(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
 
 
-def _handler_faults(owner: Body, path: str) -> Iterator[Broken]:
+def _handler_faults(owner: Body, path: str) -> Iterator[FieldError]:
     present = [kind for kind in _HANDLERS if owner.get(kind) is not None]
     if not present:
         yield required(path, "must specify a handler type")

@@ -7,8 +7,8 @@ from ipaddress import ip_address
 from embedded_apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
 from embedded_apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
 from embedded_apiserver.quantities import measure
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
-    Broken,
     duplicate,
     faults_of,
     forbidden_field,
@@ -47,9 +47,9 @@ _NAMES: tuple[tuple[str, Callable[[str], tuple[str, ...]]], ...] = (
 )
 
 
-def pod_faults(spec: Body, path: str) -> list[Broken]:
+def pod_faults(spec: Body, path: str) -> list[FieldError]:
     """What is wrong with a pod's spec."""
-    faults: list[Broken] = []
+    faults: list[FieldError] = []
     faults += missing_fields(spec, path, "containers")
     seen: set[str] = set()
     volumes: dict[str, Body] = {}
@@ -81,7 +81,7 @@ def pod_faults(spec: Body, path: str) -> list[Broken]:
     return faults
 
 
-def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[Broken]:
+def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[str, Body]) -> Iterator[FieldError]:
     yield from missing_fields(container, path, "name")
     if name := container.get("name"):
         yield from faults_of(f"{path}.name", name, label_faults(name))
@@ -100,7 +100,7 @@ def _container_faults(container: Body, path: str, seen: set[str], volumes: dict[
     yield from resource_faults(container["resources"], f"{path}.resources")
 
 
-def resource_faults(resources: Body, path: str) -> Iterator[Broken]:
+def resource_faults(resources: Body, path: str) -> Iterator[FieldError]:
     """What is wrong with a container's resources; quantities are known to parse."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for key, amounts in (("limits", limits), ("requests", requests)):
@@ -146,7 +146,7 @@ def _extended(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _name_faults(name: str, path: str) -> tuple[Broken, ...]:
+def _name_faults(name: str, path: str) -> tuple[FieldError, ...]:
     if name in _STANDARD or name.startswith("hugepages-"):
         return ()
     faults = tuple(wrong(path, name, text) for text in qualified_faults(name))
@@ -156,7 +156,7 @@ def _name_faults(name: str, path: str) -> tuple[Broken, ...]:
     return faults
 
 
-def _alias_faults(aliases: list[Body], path: str) -> Iterator[Broken]:
+def _alias_faults(aliases: list[Body], path: str) -> Iterator[FieldError]:
     for index, alias in enumerate(aliases):
         try:
             ip_address(alias.get("ip") or "")
@@ -166,7 +166,7 @@ def _alias_faults(aliases: list[Body], path: str) -> Iterator[Broken]:
             yield from faults_of(f"{path}[{index}].hostnames[{number}]", name, subdomain_faults(name))
 
 
-def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
+def _toleration_faults(spec: Body, path: str) -> Iterator[FieldError]:
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         here = f"{path}.tolerations[{index}]"
         key, operator = toleration.get("key"), toleration.get("operator")
@@ -186,7 +186,7 @@ def _toleration_faults(spec: Body, path: str) -> Iterator[Broken]:
             yield wrong(f"{here}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set")
 
 
-def _gate_faults(spec: Body, path: str) -> Iterator[Broken]:
+def _gate_faults(spec: Body, path: str) -> Iterator[FieldError]:
     gates = spec.get("schedulingGates") or ()
     seen: set[str] = set()
     for index, gate in enumerate(gates):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults
+from embedded_apiserver.schema.field_errors import NOT_FOUND, FieldError
 from embedded_apiserver.schema.metadata_validation import (
-    Broken,
     duplicate,
     faults_of,
     forbidden_field,
@@ -26,7 +26,7 @@ _FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata
 _PROPAGATIONS, _RECURSIVE = ("Bidirectional", "HostToContainer", "None"), ("Disabled", "Enabled", "IfPossible")
 
 
-def volume_faults(volumes: list[Body], path: str, sound: dict[str, Body]) -> Iterator[Broken]:
+def volume_faults(volumes: list[Body], path: str, sound: dict[str, Body]) -> Iterator[FieldError]:
     """What is wrong with volumes; those without a fault are added to `sound`, which mounts may name."""
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
@@ -39,7 +39,7 @@ def volume_faults(volumes: list[Body], path: str, sound: dict[str, Body]) -> Ite
         yield from faults
 
 
-def _source_faults(volume: Body, path: str) -> Iterator[Broken]:
+def _source_faults(volume: Body, path: str) -> Iterator[FieldError]:
     present = [kind for kind in (*_SOURCES, *volume) if kind != "name" and volume.get(kind) is not None]
     for number, kind in enumerate(dict.fromkeys(present)):
         if number:
@@ -48,30 +48,30 @@ def _source_faults(volume: Body, path: str) -> Iterator[Broken]:
             yield from check(volume[kind], f"{path}.{kind}")
 
 
-def _empty_dir_faults(source: Body, path: str) -> Iterator[Broken]:
+def _empty_dir_faults(source: Body, path: str) -> Iterator[FieldError]:
     if str(source.get("sizeLimit") or "").startswith("-"):
         yield forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _host_path_faults(source: Body, path: str) -> Iterator[Broken]:
+def _host_path_faults(source: Body, path: str) -> Iterator[FieldError]:
     yield from missing_fields(source, path, "path")
     yield from _backstep_faults(source.get("path") or "", f"{path}.path")
     yield from not_supported(f"{path}.type", source.get("type") or "", _HOST_PATHS)
 
 
-def _nfs_faults(source: Body, path: str) -> Iterator[Broken]:
+def _nfs_faults(source: Body, path: str) -> Iterator[FieldError]:
     yield from missing_fields(source, path, "server", "path")
     if not (source.get("path") or "").startswith("/"):
         yield wrong(f"{path}.path", source.get("path") or "", "must be an absolute path")
 
 
-def _csi_faults(source: Body, path: str) -> Iterator[Broken]:
+def _csi_faults(source: Body, path: str) -> Iterator[FieldError]:
     yield from missing_fields(source, path, "driver")
     if driver := source.get("driver"):
         yield from faults_of(f"{path}.driver", driver, subdomain_faults(driver.lower()))
 
 
-def _items_faults(source: Body, path: str, name: str) -> Iterator[Broken]:
+def _items_faults(source: Body, path: str, name: str) -> Iterator[FieldError]:
     yield from missing_fields(source, path, name)
     yield from _mode_faults(source, "defaultMode", path)
     for index, item in enumerate(source.get("items") or ()):
@@ -81,7 +81,7 @@ def _items_faults(source: Body, path: str, name: str) -> Iterator[Broken]:
         yield from _mode_faults(item, "mode", here)
 
 
-def _downward_faults(source: Body, path: str) -> Iterator[Broken]:
+def _downward_faults(source: Body, path: str) -> Iterator[FieldError]:
     yield from _mode_faults(source, "defaultMode", path)
     for item in source.get("items") or ():
         yield from _file_faults(item, path)
@@ -98,7 +98,7 @@ def _downward_faults(source: Body, path: str) -> Iterator[Broken]:
         yield from _mode_faults(item, "mode", path)
 
 
-def _projected_faults(source: Body, path: str) -> Iterator[Broken]:
+def _projected_faults(source: Body, path: str) -> Iterator[FieldError]:
     yield from _mode_faults(source, "defaultMode", path)
     paths: set[str] = set()
     for index, part in enumerate(source.get("sources") or ()):
@@ -119,7 +119,7 @@ def _projected_faults(source: Body, path: str) -> Iterator[Broken]:
             yield forbidden_field(here, "may not specify more than 1 volume type per source")
 
 
-def _repeated(paths: set[str], files: list[tuple[str | None, str | None]], path: str) -> Iterator[Broken]:
+def _repeated(paths: set[str], files: list[tuple[str | None, str | None]], path: str) -> Iterator[FieldError]:
     """Faults of files that are there already; adds their paths."""
     for file, value in files:
         if not file:
@@ -129,7 +129,7 @@ def _repeated(paths: set[str], files: list[tuple[str | None, str | None]], path:
         paths.add(file)
 
 
-def _lifetime_faults(token: Body, path: str) -> Iterator[Broken]:
+def _lifetime_faults(token: Body, path: str) -> Iterator[FieldError]:
     seconds = token.get("expirationSeconds")
     if seconds is not None and seconds < _SHORTEST_TOKEN:
         yield wrong(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
@@ -137,7 +137,7 @@ def _lifetime_faults(token: Body, path: str) -> Iterator[Broken]:
         yield wrong(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
 
 
-_SOURCES: Mapping[str, Callable[[Body, str], Iterator[Broken]]] = {
+_SOURCES: Mapping[str, Callable[[Body, str], Iterator[FieldError]]] = {
     "emptyDir": _empty_dir_faults,
     "hostPath": _host_path_faults,
     "secret": lambda source, path: _items_faults(source, path, "secretName"),
@@ -152,13 +152,13 @@ _SOURCES: Mapping[str, Callable[[Body, str], Iterator[Broken]]] = {
 """The checks of sources, in the order in which the first is the one that counts."""
 
 
-def _mode_faults(owner: Body, key: str, path: str) -> Iterator[Broken]:
+def _mode_faults(owner: Body, key: str, path: str) -> Iterator[FieldError]:
     mode = owner.get(key)
     if mode is not None and not 0 <= mode <= _HIGHEST_MODE:
         yield wrong(f"{path}.{key}", mode, _MODE)
 
 
-def _file_faults(owner: Body, path: str) -> Iterator[Broken]:
+def _file_faults(owner: Body, path: str) -> Iterator[FieldError]:
     """What is wrong with the path of a file in a volume."""
     file = owner.get("path")
     if not file:
@@ -169,18 +169,18 @@ def _file_faults(owner: Body, path: str) -> Iterator[Broken]:
         yield wrong(f"{path}.path", file, "must not start with '..'")
 
 
-def _descending_faults(text: str, path: str) -> Iterator[Broken]:
+def _descending_faults(text: str, path: str) -> Iterator[FieldError]:
     if text.startswith("/"):
         yield wrong(path, text, "must be a relative path")
     yield from _backstep_faults(text, path)
 
 
-def _backstep_faults(text: str, path: str) -> Iterator[Broken]:
+def _backstep_faults(text: str, path: str) -> Iterator[FieldError]:
     if ".." in text.split("/"):
         yield wrong(path, text, "must not contain '..'")
 
 
-def mount_faults(container: Body, path: str, volumes: Mapping[str, Body]) -> Iterator[Broken]:
+def mount_faults(container: Body, path: str, volumes: Mapping[str, Body]) -> Iterator[FieldError]:
     """What is wrong with the mounts and devices of a container."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
     points: set[str] = set()
@@ -200,13 +200,13 @@ def mount_faults(container: Body, path: str, volumes: Mapping[str, Body]) -> Ite
     yield from _device_faults(devices, path, volumes, points)
 
 
-def _name_faults(owner: Body, path: str, volumes: Mapping[str, Body]) -> Iterator[Broken]:
+def _name_faults(owner: Body, path: str, volumes: Mapping[str, Body]) -> Iterator[FieldError]:
     yield from missing_fields(owner, path, "name")
     if (name := owner.get("name") or "") not in volumes:
-        yield Broken(f"{path}.name", "FieldValueNotFound", f'Not found: "{name}"')
+        yield FieldError(f"{path}.name", NOT_FOUND, "", name)
 
 
-def _sub_path_faults(mount: Body, path: str, here: str) -> Iterator[Broken]:
+def _sub_path_faults(mount: Body, path: str, here: str) -> Iterator[FieldError]:
     sub_path, expression = mount.get("subPath"), mount.get("subPathExpr")
     if sub_path:
         yield from _descending_faults(sub_path, f"{path}.subPath")
@@ -216,7 +216,7 @@ def _sub_path_faults(mount: Body, path: str, here: str) -> Iterator[Broken]:
         yield from _descending_faults(expression, f"{path}.subPathExpr")
 
 
-def _propagation_faults(mount: Body, path: str, container: Body) -> Iterator[Broken]:
+def _propagation_faults(mount: Body, path: str, container: Body) -> Iterator[FieldError]:
     propagation, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
     if propagation is not None:
         yield from not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
@@ -237,7 +237,7 @@ def _propagation_faults(mount: Body, path: str, container: Body) -> Iterator[Bro
 
 def _device_faults(
     devices: list[Body] | tuple[()], path: str, volumes: Mapping[str, Body], points: set[str]
-) -> Iterator[Broken]:
+) -> Iterator[FieldError]:
     names: set[str] = set()
     device_paths: set[str] = set()
     for index, device in enumerate(devices):

@@ -10,8 +10,8 @@ from typing import Any
 from embedded_apiserver.kinds.pod_validation import USUAL_TOLERATIONS, pod_faults
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.quantities import settle
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field
-from embedded_apiserver.status_errors import Fault
 from embedded_apiserver.store.object_store import Body
 
 _LOST_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -191,11 +191,11 @@ class PodStrategy(Strategy):
         made["status"] = {"phase": "Pending", **made.get("status", {}), "qosClass": settled}
         return made
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """The rules of a pod's spec."""
         return [*pod_faults(body["spec"], "spec")]
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """A pod's spec is fixed, but for the few fields that the real server lets through."""
         if new["spec"] == old["spec"]:
             return []

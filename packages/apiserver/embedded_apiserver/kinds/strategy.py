@@ -6,8 +6,8 @@ A strategy may change the body it is given as `body` or `new` (the caller owns i
 from collections.abc import Callable
 from typing import Any
 
+from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import subdomain_faults
-from embedded_apiserver.status_errors import Fault
 from embedded_apiserver.store.object_store import Body
 
 
@@ -67,15 +67,15 @@ class Strategy:
         """What the generation counts changes of."""
         return {key: value for key, value in body.items() if key != "metadata" and (key != "status" or not self.status)}
 
-    def validate(self, body: Body) -> list[Fault]:
+    def validate(self, body: Body) -> list[FieldError]:
         """What is wrong with a new object, beyond its metadata."""
         return []
 
-    def validate_update(self, new: Body, old: Body) -> list[Fault]:
+    def validate_update(self, new: Body, old: Body) -> list[FieldError]:
         """What is wrong with a change, beyond metadata; the default judges the new object as if it were created."""
         return self.validate(new)
 
-    def validate_status(self, new: Body, old: Body) -> list[Fault]:
+    def validate_status(self, new: Body, old: Body) -> list[FieldError]:
         """What is wrong with a new status."""
         return []
 

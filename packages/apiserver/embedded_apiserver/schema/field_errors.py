@@ -10,6 +10,7 @@ REQUIRED: Final = "FieldValueRequired"
 DUPLICATE: Final = "FieldValueDuplicate"
 NOT_SUPPORTED: Final = "FieldValueNotSupported"
 FORBIDDEN: Final = "FieldValueForbidden"
+NOT_FOUND: Final = "FieldValueNotFound"
 TOO_LONG: Final = "FieldValueTooLong"
 TOO_MANY: Final = "FieldValueTooMany"
 
@@ -20,6 +21,7 @@ _REASON_TEXTS: Final = {
     DUPLICATE: "Duplicate value",
     NOT_SUPPORTED: "Unsupported value",
     FORBIDDEN: "Forbidden",
+    NOT_FOUND: "Not found",
     TOO_LONG: "Too long",
     TOO_MANY: "Too many",
 }

@@ -1,82 +1,73 @@
-"""Field errors worded as by a real API server, and the validation of names, labels and annotations of every kind."""
+"""Errors of fields of built-in kinds, and the validation of names, labels and annotations of every kind."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from embedded_apiserver.store.object_store import Body, encode
+from embedded_apiserver.schema.field_errors import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    FieldError,
+)
+from embedded_apiserver.store.object_store import Body
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """One field that breaks a rule: `str()` is the whole complaint, path first."""
-
-    path: str
-    reason: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
-
-
-def shown(value: Any) -> str:
-    """A value as messages print it: text quoted, the rest as JSON."""
-    return encode(value).decode()
-
-
-def required(path: str, detail: str = "") -> Broken:
+def required(path: str, detail: str = "") -> FieldError:
     """The field must be there."""
-    return Broken(path, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
+    return FieldError(path, REQUIRED, detail)
 
 
-def wrong(path: str, value: Any, detail: str) -> Broken:
+def wrong(path: str, value: Any, detail: str) -> FieldError:
     """The field's value breaks a rule."""
-    return Broken(path, "FieldValueInvalid", f"Invalid value: {shown(value)}: {detail}")
+    return FieldError(path, INVALID, detail, value)
 
 
-def unsupported(path: str, value: Any, allowed: Iterable[str]) -> Broken:
+def unsupported(path: str, value: Any, allowed: Iterable[str]) -> FieldError:
     """The field's value is not one of the allowed values."""
     supported = ", ".join(f'"{word}"' for word in allowed)
-    return Broken(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {supported}")
+    return FieldError(path, NOT_SUPPORTED, f"supported values: {supported}", value)
 
 
-def missing_fields(owner: Body, path: str, *keys: str) -> Iterator[Broken]:
+def missing_fields(owner: Body, path: str, *keys: str) -> Iterator[FieldError]:
     """Yield the fields that must be there and are not."""
     return (required(f"{path}.{key}") for key in keys if not owner.get(key))
 
 
-def faults_of(path: str, value: Any, texts: Iterable[str]) -> Iterator[Broken]:
+def faults_of(path: str, value: Any, texts: Iterable[str]) -> Iterator[FieldError]:
     """Yield what is wrong with the value of a field."""
     return (wrong(path, value, text) for text in texts)
 
 
-def not_supported(path: str, value: Any, allowed: Sequence[str]) -> Iterator[Broken]:
+def not_supported(path: str, value: Any, allowed: Sequence[str]) -> Iterator[FieldError]:
     """Yield a fault if the field's value is not one of the allowed values."""
     if value not in allowed:
         yield unsupported(path, value, allowed)
 
 
-def out_of_range(path: str, number: float | None, low: int, high: int) -> Iterator[Broken]:
+def out_of_range(path: str, number: float | None, low: int, high: int) -> Iterator[FieldError]:
     """Yield a fault if the field has a number that is not in the range."""
     if number is not None and not low <= number <= high:
         yield wrong(path, number, f"must be between {low} and {high}, inclusive")
 
 
-def duplicate(path: str, value: Any) -> Broken:
+def duplicate(path: str, value: Any) -> FieldError:
     """The value was there already."""
-    return Broken(path, "FieldValueDuplicate", f"Duplicate value: {shown(value)}")
+    return FieldError(path, DUPLICATE, "", value)
 
 
-def forbidden_field(path: str, detail: str) -> Broken:
+def forbidden_field(path: str, detail: str) -> FieldError:
     """The field may not be set, or not be changed."""
-    return Broken(path, "FieldValueForbidden", f"Forbidden: {detail}")
+    return FieldError(path, FORBIDDEN, detail)
 
 
-def too_long(path: str, limit: int) -> Broken:
+def too_long(path: str, limit: int) -> FieldError:
     """The value has more bytes than allowed."""
-    return Broken(path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
+    return FieldError(path, TOO_LONG, f"may not be more than {limit} bytes")
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -96,7 +87,7 @@ SUBDOMAIN_TEXT = (
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 QUALIFIED_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
     "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 LABEL_VALUE_TEXT = (
@@ -147,6 +138,9 @@ def path_segment_faults(value: str) -> tuple[str, ...]:
 def qualified_faults(key: str) -> tuple[str, ...]:
     """Why the text is no label or annotation key."""
     prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {QUALIFIED_TEXT} {optional}",)
     faults: list[str] = []
     if slash:
         if not prefix:
@@ -157,7 +151,7 @@ def qualified_faults(key: str) -> tuple[str, ...]:
     elif len(name) > 63:
         faults.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        faults.append(QUALIFIED_TEXT)
+        faults.append(f"name part {QUALIFIED_TEXT}")
     return tuple(faults)
 
 
@@ -168,17 +162,17 @@ def label_value_faults(value: str) -> tuple[str, ...]:
     return faults if _LABEL_VALUE.fullmatch(value) else (*faults, LABEL_VALUE_TEXT)
 
 
-def label_map_faults(labels: Body | None, path: str) -> list[Broken]:
+def label_map_faults(labels: Body | None, path: str) -> list[FieldError]:
     """What is wrong with a map of labels."""
-    faults: list[Broken] = []
+    faults: list[FieldError] = []
     for key, value in (labels or {}).items():
         faults += faults_of(path, key, qualified_faults(key))
         faults += faults_of(path, value, label_value_faults(value))
     return faults
 
 
-def _owner_faults(owners: list[Body]) -> list[Broken]:
-    faults: list[Broken] = []
+def _owner_faults(owners: list[Body]) -> list[FieldError]:
+    faults: list[FieldError] = []
     controllers = 0
     for index, owner in enumerate(owners):
         path = f"metadata.ownerReferences[{index}]"
@@ -194,9 +188,9 @@ def _owner_faults(owners: list[Body]) -> list[Broken]:
     return faults
 
 
-def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[Broken]:
+def metadata_faults(metadata: Body, name_rule: Any, *, builtin: bool) -> list[FieldError]:
     """Errors of an object's metadata; `name_rule` returns the errors of a name of this kind."""
-    faults: list[Broken] = []
+    faults: list[FieldError] = []
     name = metadata.get("name")
     if not name:
         faults.append(required("metadata.name", "name or generateName is required"))

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from embedded_apiserver.schema.metadata_validation import label_value_faults, qualified_faults
+
 
 class SelectorError(ValueError):
     """A selector that cannot be understood; the text is the message for the user."""
@@ -77,61 +79,17 @@ EVERYTHING = LabelSelector()
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _TOKEN = re.compile(r"\s*(?:(==|!=|[=!(),<>])|([^\s=!(),<>]+))")
-_NAME_FORM = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_NAME = re.compile(_NAME_FORM)
-_SUBDOMAIN_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_SUBDOMAIN = re.compile(_SUBDOMAIN_FORM)
-_ALPHANUMERIC = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 _OPERATORS = {"=": "in", "==": "in", "in": "in", "!=": "notin", "notin": "notin", ">": "gt", "<": "lt"}
 
 
-def _key_fault(key: str) -> str:
-    """What is wrong with a label key, or an empty string."""
-    form = f"must consist of {_ALPHANUMERIC} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
-    prefix, slash, name = key.rpartition("/")
-    faults = []
-    if "/" in prefix:
-        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return f"a valid label key {form} '{_NAME_FORM}') {prefixed}"
-    if slash and not prefix:
-        faults.append("prefix part must be non-empty")
-    elif slash and len(prefix) > 253:
-        faults.append("prefix part must be no more than 253 bytes")
-    elif slash and not _SUBDOMAIN.fullmatch(prefix):
-        faults.append(
-            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
-            " and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
-            f" '{_SUBDOMAIN_FORM}')"
-        )
-    if not name:
-        faults.append("name part must be non-empty")
-    elif len(name) > 63:
-        faults.append("name part must be no more than 63 bytes")
-    if not _NAME.fullmatch(name):
-        faults.append(f"name part {form} '{_NAME_FORM}')")
-    return "; ".join(faults)
-
-
-def _value_fault(value: str) -> str:
-    """What is wrong with a label value, or an empty string."""
-    if len(value) > 63:
-        return "must be no more than 63 bytes"
-    if value and not _NAME.fullmatch(value):
-        return (
-            f"a valid label must be an empty string or consist of {_ALPHANUMERIC} (e.g. 'MyValue',  or 'my_value',  or"
-            f" '12345', regex used for validation is '({_NAME_FORM})?')"
-        )
-    return ""
-
-
 def _requirement(key: str, operator: str, values: tuple[str, ...], path: str = "") -> Requirement:
     """A checked requirement; `path` is where an object names it, for the message."""
-    if fault := _key_fault(key):
-        raise SelectorError(f'{path or "<nil>"}: Invalid value: "{key}": {fault}')
+    if faults := qualified_faults(key):
+        raise SelectorError(f'{path or "<nil>"}: Invalid value: "{key}": {"; ".join(faults)}')
     for index, value in enumerate(values):
-        if fault := _value_fault(value):
-            raise SelectorError(f'{path}values[{index}][{key}]: Invalid value: "{value}": {fault}')
+        if faults := label_value_faults(value):
+            raise SelectorError(f'{path}values[{index}][{key}]: Invalid value: "{value}": {"; ".join(faults)}')
     if operator in ("gt", "lt") and not _INTEGER.fullmatch(values[0]):
         raise SelectorError(
             f"{path}values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
@@ -183,8 +141,8 @@ class _LabelParser:
             key, word = self._take()
         if not word:
             raise SelectorError(f"found '{key}', expected: identifier")
-        if fault := _key_fault(key):
-            raise SelectorError(f'<nil>: Invalid value: "{key}": {fault}')
+        if faults := qualified_faults(key):
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(faults)}')
         if absent:
             return Requirement(key, "!", ())
         if self._peek()[0] in ("", ","):
