@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,12 @@ def test_a_truncated_last_line_is_dropped(tmp_path: Path) -> None:
 
 def test_a_corrupt_file_is_rejected_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    path.write_bytes(b'["=",1]\nnonsense\n["=",2]\n')
-    with pytest.raises(JournalError, match="the record at byte 8 is damaged"):
+    first = b'["=",1,2]'
+    content = b"%b\t%08x\nnonsense\n" % (first, zlib.crc32(first))
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="the record at byte 19 is damaged"):
         open_journal(path, Store())
-    assert path.read_bytes().startswith(b'["=",1]\nnonsense')
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("content", [b"not ours", b"not ours\n", b"{}"])

@@ -5,8 +5,7 @@ client is answered, so what was acknowledged survives the process; a change that
 ``fsync`` is every line forced to the disk: without it, a power cut or a crash of the operating system can lose the last
 changes. An incomplete last line is dropped. The log is rewritten at start and when it has outgrown the objects.
 
-Format 2: ``JSON TAB CRC-32 NEWLINE``; the first line is ``["=",version,2]``. Format 1 had no checksums; it is read, and
-rewritten as format 2.
+Format 2: ``JSON TAB CRC-32 NEWLINE``; the first line is ``["=",version,2]``.
 """
 
 import contextlib
@@ -102,17 +101,14 @@ class Journal:
     def _replay(self, file: BinaryIO, repair: bool) -> None:
         """Read the records once to find the last of each object, and again to restore these: memory has one at a time."""
         offsets: dict[tuple[str, str, str], int] = {}
-        offset, kind = 0, 1
+        offset = 0
         for line in file:
             if not line.endswith(b"\n"):
                 break  # it was being written when the process ended, and was never acknowledged
             try:
-                record = _record(line[:-1], kind)
-                if record[0] == "=" and offset == 0:
-                    kind = record[2] if len(record) > 2 else 1
-                    if kind > FORMAT:
-                        raise JournalError(f"{self.path} has format {kind}, which a later version has written")
-                    record = _record(line[:-1], kind)
+                record = _record(line[:-1])
+                if record[0] == "=" and record[2] > FORMAT:
+                    raise JournalError(f"{self.path} has format {record[2]}, which a later version has written")
                 self._apply(record, offset, offsets)
             except (msgspec.DecodeError, LookupError, TypeError, ValueError, UnicodeDecodeError) as error:
                 if isinstance(error, JournalError):
@@ -127,7 +123,7 @@ class Journal:
             offset += len(line)
         for (bucket, _, _), offset in offsets.items():
             file.seek(offset)
-            self._store.restore(self._store.bucket(bucket), _record(file.readline()[:-1], kind)[3])
+            self._store.restore(self._store.bucket(bucket), _record(file.readline()[:-1])[3])
         self._store.base = self._store.version
         for restored in self._store.buckets.values():
             restored.compacted = self._store.base
@@ -181,13 +177,12 @@ def _line(json: bytes) -> bytes:
     return b"%b\t%08x\n" % (json, zlib.crc32(json))
 
 
-def _record(line: bytes, kind: int) -> list[Any]:
+def _record(line: bytes) -> list[Any]:
     json, tab, checksum = line.partition(b"\t")
-    if kind > 1:
-        if not tab:
-            raise ValueError("no checksum")
-        if int(checksum, 16) != zlib.crc32(json):
-            raise ValueError("wrong checksum")
+    if not tab:
+        raise ValueError("no checksum")
+    if int(checksum, 16) != zlib.crc32(json):
+        raise ValueError("wrong checksum")
     record = decode(json)
     if not isinstance(record, list):
         raise TypeError("not a change of this server")
