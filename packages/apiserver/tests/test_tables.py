@@ -149,7 +149,6 @@ def test_wide_pods_show_where_they_are() -> None:
         ("coordination.k8s.io", "Lease", {"spec": {"holderIdentity": "me"}}, ["me", "5m"]),
         ("scheduling.k8s.io", "PriorityClass", {"value": 7, "preemptionPolicy": "Never"}, [7, False, "5m", "Never"]),
         ("policy", "PodDisruptionBudget", {"spec": {"minAvailable": "50%"}}, ["50%", "N/A", 0, "5m"]),
-        ("networking.k8s.io", "NetworkPolicy", {"spec": {"podSelector": {"matchLabels": {"a": "b"}}}}, ["a=b", "5m"]),
         ("node.k8s.io", "RuntimeClass", {"handler": "kata"}, ["kata", "5m"]),
         ("", "PersistentVolumeClaim", {"status": {"phase": "Pending"}}, ["Pending", "", "", "", "", "<unset>", "5m"]),
         ("", "ServiceAccount", {}, ["5m"]),

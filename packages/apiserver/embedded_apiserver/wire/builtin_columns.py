@@ -1,4 +1,4 @@
-"""The columns of the built-in kinds, as `kubectl get` shows them."""
+"""The columns of the built-in kinds, as `kubectl get` shows them; pods and nodes have more with `-o wide`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -39,50 +39,6 @@ def _count(name: str, *path: str, kind: str = "integer") -> Column:
     """A column that counts the entries of a list or map."""
     about = f"How many entries {'.'.join(path)} has."
     return Column(name, lambda obj, _: len(_at(obj, *path) or ()), type=kind, description=about)
-
-
-def _labels(labels: Mapping[str, str] | None) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
-
-
-def _selector(selector: Object | None) -> str:
-    """A label selector object as text."""
-    if selector is None:
-        return "<none>"
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or ()))
-        match expression.get("operator"):
-            case "In":
-                parts.append(f"{key} in ({values})")
-            case "NotIn":
-                parts.append(f"{key} notin ({values})")
-            case "Exists":
-                parts.append(key)
-            case "DoesNotExist":
-                parts.append(f"!{key}")
-    return ",".join(parts) or "<none>"
-
-
-def _workload_columns(*, selector: bool = True) -> tuple[Column, ...]:
-    """The wide columns of kinds with a pod template."""
-
-    def listed(field: str) -> Any:
-        return lambda obj, _: ",".join(
-            str(container.get(field, "")) for container in _at(obj, "spec", "template", "spec", "containers") or ()
-        )
-
-    columns = (
-        Column("Containers", listed("name"), priority=1, description="The containers of the pod template."),
-        Column("Images", listed("image"), priority=1, description="The images of the pod template."),
-    )
-    if not selector:
-        return columns
-    about = "The labels of the pods that belong to it."
-    return (
-        *columns,
-        Column("Selector", lambda obj, _: _selector(_at(obj, "spec", "selector")), priority=1, description=about),
-    )
 
 
 def _ready_of_desired(obj: Object, _: datetime) -> str:
@@ -138,16 +94,6 @@ def _event_last(event: Object, now: datetime) -> str:
 def _event_object(event: Object, _: datetime) -> str:
     kind, name = str(_at(event, "involvedObject", "kind") or "").lower(), _at(event, "involvedObject", "name")
     return f"{kind}/{name}" if name else kind
-
-
-def _event_source(event: Object, _: datetime) -> str:
-    component = _at(event, "source", "component") or event.get("reportingComponent") or ""
-    host = _at(event, "source", "host") or event.get("reportingInstance") or ""
-    return f"{component}, {host}" if component and host else component
-
-
-def _event_count(event: Object, _: datetime) -> int:
-    return int(_at(event, "series", "count") or event.get("count") or 1)
 
 
 def _job_status(job: Object, _: datetime) -> str:
@@ -243,34 +189,12 @@ def _quota(hard: str, prefix: str, *, limits: bool) -> Any:
     return cell
 
 
-def _subjects(kind: str) -> Any:
-    def cell(binding: Object, _: datetime) -> str:
-        subjects = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
-        return ", ".join(
-            f"{subject['namespace']}/{subject.get('name', '')}" if subject.get("namespace") else subject.get("name", "")
-            for subject in subjects
-        )
-
-    return cell
-
-
 _WEBHOOKS: Final = (NAME, _count("Webhooks", "webhooks"), AGE)
 _ROLE: Final = (NAME, Column("Created At", lambda obj, _: _at(obj, "metadata", "creationTimestamp") or "", type="date"))
 _BINDING: Final = (
     NAME,
     Column("Role", lambda obj, _: f"{_at(obj, 'roleRef', 'kind')}/{_at(obj, 'roleRef', 'name')}"),
     AGE,
-    Column("Users", _subjects("User"), priority=1),
-    Column("Groups", _subjects("Group"), priority=1),
-    Column("ServiceAccounts", _subjects("ServiceAccount"), priority=1),
-)
-_REPLICAS: Final = (
-    NAME,
-    _plain("Desired", "spec", "replicas", kind="integer", empty=0),
-    _plain("Current", "status", "replicas", kind="integer", empty=0),
-    _plain("Ready", "status", "readyReplicas", kind="integer", empty=0),
-    AGE,
-    *_workload_columns(),
 )
 
 _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
@@ -293,12 +217,7 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         _plain("Type", "type"),
         _plain("Reason", "reason"),
         Column("Object", _event_object),
-        _plain("Subobject", "involvedObject", "fieldPath", priority=1),
-        Column("Source", _event_source, priority=1),
         Column("Message", lambda event, _: str(event.get("message", "")).strip()),
-        Column("First Seen", _event_first, priority=1),
-        Column("Count", _event_count, priority=1),
-        Column("Name", lambda event, _: _at(event, "metadata", "name") or "", format="name", priority=1),
     ),
     ("", "Service"): (
         NAME,
@@ -307,7 +226,6 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         Column("External-IP", _service_external),
         Column("Port(s)", _service_ports),
         AGE,
-        Column("Selector", lambda service, _: _labels(_at(service, "spec", "selector")), priority=1),
     ),
     ("", "ConfigMap"): (
         NAME,
@@ -330,7 +248,6 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         _plain("StorageClass", "spec", "storageClassName"),
         _plain("VolumeAttributesClass", "spec", "volumeAttributesClassName", empty="<unset>"),
         AGE,
-        _plain("VolumeMode", "spec", "volumeMode", empty="<unset>", priority=1),
     ),
     ("apps", "Deployment"): (
         NAME,
@@ -338,18 +255,21 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         _plain("Up-to-date", "status", "updatedReplicas", kind="integer", empty=0),
         _plain("Available", "status", "availableReplicas", kind="integer", empty=0),
         AGE,
-        *_workload_columns(),
     ),
-    ("apps", "ReplicaSet"): _REPLICAS,
-    ("", "ReplicationController"): _REPLICAS,
-    ("apps", "StatefulSet"): (NAME, Column("Ready", _ready_of_desired), AGE, *_workload_columns(selector=False)),
+    ("apps", "ReplicaSet"): (
+        NAME,
+        _plain("Desired", "spec", "replicas", kind="integer", empty=0),
+        _plain("Current", "status", "replicas", kind="integer", empty=0),
+        _plain("Ready", "status", "readyReplicas", kind="integer", empty=0),
+        AGE,
+    ),
+    ("apps", "StatefulSet"): (NAME, Column("Ready", _ready_of_desired), AGE),
     ("batch", "Job"): (
         NAME,
         Column("Status", _job_status),
         Column("Completions", _job_completions),
         Column("Duration", _job_duration),
         AGE,
-        *_workload_columns(),
     ),
     ("coordination.k8s.io", "Lease"): (NAME, _plain("Holder", "spec", "holderIdentity"), AGE),
     ("scheduling.k8s.io", "PriorityClass"): (
@@ -364,11 +284,6 @@ _COLUMNS: Final[dict[tuple[str, str], tuple[Column, ...]]] = {
         Column("Min Available", _budget("minAvailable")),
         Column("Max Unavailable", _budget("maxUnavailable")),
         _plain("Allowed Disruptions", "status", "disruptionsAllowed", kind="integer", empty=0),
-        AGE,
-    ),
-    ("networking.k8s.io", "NetworkPolicy"): (
-        NAME,
-        Column("Pod-Selector", lambda obj, _: _selector(_at(obj, "spec", "podSelector"))),
         AGE,
     ),
     ("node.k8s.io", "RuntimeClass"): (NAME, _plain("Handler", "handler"), AGE),
