@@ -6,7 +6,7 @@ Everything below the HTTP handler raises `ApiError`; the handler turns it into a
 from collections.abc import Sequence
 from typing import Any
 
-from embedded_apiserver.schema.field_errors import FieldError
+from embedded_apiserver.field_errors import FieldError
 
 
 class ApiError(Exception):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedded_apiserver.store.object_store import encode
-from embedded_apiserver.store.selectors import (
+from embedded_apiserver.schema.selectors import (
     FieldSelector,
     LabelSelector,
     SelectorError,
     label_selector_from_object,
 )
+from embedded_apiserver.store.object_store import encode
 
 LABELS = {"app": "web", "tier": "front", "replicas": "3"}
 

@@ -6,9 +6,9 @@ from typing import Any
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.delete import DeleteOptions, remove
 from embedded_apiserver.crud.write import finished
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.strategy import Strategy
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.formats import PatternError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
 from embedded_apiserver.schema.structural import RuleError, Structural

@@ -10,7 +10,7 @@ import msgspec
 from embedded_apiserver.connections import Response
 from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.selection import Filter
-from embedded_apiserver.schema.field_errors import FieldError
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, wrong
 from embedded_apiserver.status_errors import ApiError, bad_request, invalid, not_found
 from embedded_apiserver.store.object_store import Body, StoredObject

@@ -5,9 +5,9 @@ from typing import Any
 
 from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
+from embedded_apiserver.schema.selectors import FieldSelector, LabelSelector, SelectorError
 from embedded_apiserver.status_errors import bad_request
 from embedded_apiserver.store.object_store import Body, Bucket, StoredObject
-from embedded_apiserver.store.selectors import FieldSelector, LabelSelector, SelectorError
 
 _ABSENT = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
 

@@ -11,6 +11,7 @@ from embedded_apiserver.crud.patch import JSON_PATCH
 from embedded_apiserver.crud.write import finished, modify, require_namespace
 from embedded_apiserver.kinds.pods import stamp
 from embedded_apiserver.schema.metadata_validation import required, unsupported
+from embedded_apiserver.schema.selectors import label_selector_from_object
 from embedded_apiserver.status_errors import (
     STALE,
     ApiError,
@@ -24,7 +25,6 @@ from embedded_apiserver.status_errors import (
     too_many_requests,
 )
 from embedded_apiserver.store.object_store import Body, StoredObject, encode
-from embedded_apiserver.store.selectors import label_selector_from_object
 from embedded_apiserver.wire.decoding import media, parse
 from embedded_apiserver.wire.representation import object_response, respond, served, stored
 

@@ -9,7 +9,7 @@ from embedded_apiserver.connections import JSON, Stream, Tunnel
 from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.get import version_of
 from embedded_apiserver.crud.selection import Filter
-from embedded_apiserver.schema.field_errors import FieldError
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, unsupported
 from embedded_apiserver.status_errors import ApiError, expired, invalid
 from embedded_apiserver.store.object_store import Body, Event, StoredObject, encode

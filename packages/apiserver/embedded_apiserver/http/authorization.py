@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from embedded_apiserver.context import Call, Context, User
+from embedded_apiserver.schema.selectors import label_selector_from_object
 from embedded_apiserver.status_errors import ApiError, forbidden
 from embedded_apiserver.store.object_store import Body, Store
-from embedded_apiserver.store.selectors import label_selector_from_object
 
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"

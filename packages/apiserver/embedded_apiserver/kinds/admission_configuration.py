@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.schema.cel_library import cel
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, wrong
 from embedded_apiserver.store.object_store import Body
 

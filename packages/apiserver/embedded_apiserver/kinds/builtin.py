@@ -4,6 +4,7 @@ import base64
 import binascii
 from typing import Any
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.admission_configuration import (
     PolicyBindingStrategy,
     PolicyStrategy,
@@ -14,7 +15,6 @@ from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.pods import PodStrategy, default_pod_spec
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.quantities import settle
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
     forbidden_field,
     label_faults,

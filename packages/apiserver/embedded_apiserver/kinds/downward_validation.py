@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.quantities import measure
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
     faults_of,
     missing_fields,

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
     duplicate,
     faults_of,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
 from embedded_apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
 from embedded_apiserver.quantities import measure
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import (
     duplicate,
     faults_of,

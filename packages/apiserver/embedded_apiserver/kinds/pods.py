@@ -7,10 +7,10 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.pod_validation import USUAL_TOLERATIONS, pod_faults
 from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.quantities import settle
-from embedded_apiserver.schema.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import forbidden_field
 from embedded_apiserver.store.object_store import Body
 

@@ -6,7 +6,7 @@ A strategy may change the body it is given as `body` or `new` (the caller owns i
 from collections.abc import Callable
 from typing import Any
 
-from embedded_apiserver.schema.field_errors import FieldError
+from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.schema.metadata_validation import subdomain_faults
 from embedded_apiserver.store.object_store import Body
 

@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from embedded_apiserver.schema.cel_functions import FUNCTIONS
-from embedded_apiserver.schema.cel_library import cel
-from embedded_apiserver.schema.expression_fields import ELEMENT, NOTHING, Uses, uses_of
-from embedded_apiserver.schema.field_errors import (
+from embedded_apiserver.field_errors import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,
@@ -25,6 +22,9 @@ from embedded_apiserver.schema.field_errors import (
     FieldPath,
     path_text,
 )
+from embedded_apiserver.schema.cel_functions import FUNCTIONS
+from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.expression_fields import ELEMENT, NOTHING, Uses, uses_of
 from embedded_apiserver.schema.formats import parse_duration, parse_timestamp
 from embedded_apiserver.schema.schema_tree import SchemaNode
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from embedded_apiserver.schema.field_errors import (
+from embedded_apiserver.field_errors import (
     DUPLICATE,
     FORBIDDEN,
     INVALID,

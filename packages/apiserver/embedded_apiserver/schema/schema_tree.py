@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from embedded_apiserver.schema.field_errors import FieldPath, path_text
+from embedded_apiserver.field_errors import FieldPath, path_text
 
 Json = Any
 NO_DEFAULT: Final = object()

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from embedded_apiserver.schema.cel_rules import RuleError, ValidationRule, compile_rules
-from embedded_apiserver.schema.field_errors import (  # fmt: skip
+from embedded_apiserver.field_errors import (  # fmt: skip
     INVALID,
     NOT_SUPPORTED,
     REQUIRED,
@@ -26,6 +25,7 @@ from embedded_apiserver.schema.field_errors import (  # fmt: skip
     FieldError,
     FieldPath,
 )
+from embedded_apiserver.schema.cel_rules import RuleError, ValidationRule, compile_rules
 from embedded_apiserver.schema.schema_tree import (
     SchemaNode,
     default,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from embedded_apiserver.schema.field_errors import (
+from embedded_apiserver.field_errors import (
     DUPLICATE,
     INVALID,
     NOT_SUPPORTED,

@@ -1,1 +1,1 @@
-"""Stored objects: versions, journal, selectors."""
+"""Stored objects: versions, journal."""

@@ -7,8 +7,8 @@ from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.schema.cel_library import cel
 from embedded_apiserver.schema.expression_fields import Uses, used_fields, uses_of
+from embedded_apiserver.schema.selectors import LabelSelector, label_selector_from_object
 from embedded_apiserver.store.object_store import Body, Store
-from embedded_apiserver.store.selectors import LabelSelector, label_selector_from_object
 
 GROUP = "admissionregistration.k8s.io"
 _VARIABLES = ("object", "oldObject", "request")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from embedded_apiserver.schema.field_errors import go_number
+from embedded_apiserver.field_errors import go_number
 from embedded_apiserver.schema.formats import parse_timestamp
 from embedded_apiserver.schema.json_path import JsonPathError, compile_path
 from embedded_apiserver.wire.builtin_columns import builtin_columns
