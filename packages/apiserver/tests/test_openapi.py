@@ -11,10 +11,10 @@ from embedded_apiserver.schema.openapi import KindInfo, document, index
 
 DEFINITIONS = Definitions.load()
 JOB = KindInfo(
-    "batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", namespaced=True, subresources=("status",),
+    "batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", namespaced=True,
     schema={"type": "object", "properties": {"spec": {"type": "object", "description": "What is wanted."}}},
 )  # fmt: skip
-POD = KindInfo("", "v1", "Pod", "pods", namespaced=True, subresources=("status", "log"))
+POD = KindInfo("", "v1", "Pod", "pods", namespaced=True)
 NODE = KindInfo("", "v1", "Node", "nodes", namespaced=False)
 
 
@@ -48,8 +48,10 @@ def test_a_patch_of_each_kind_has_the_field_validation_parameter() -> None:
         assert "fieldValidation" in [
             parameter["name"] for parameter in patch["parameters"] if parameter["in"] == "query"
         ]
-    assert "/api/v1/namespaces/{namespace}/pods/{name}/status" in paths
-    assert "/api/v1/namespaces/{namespace}/pods/{name}/log" not in paths
+        assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
+    custom = document(JOB.group, JOB.version, [JOB], DEFINITIONS)["paths"]
+    ((_, operations),) = custom.items()
+    assert "application/strategic-merge-patch+json" not in operations["patch"]["requestBody"]["content"]
 
 
 def test_a_custom_resource_is_described_by_its_own_schema() -> None:

@@ -171,6 +171,5 @@ def _info(kind: Kind) -> KindInfo:
         kind=kind.kind,
         plural=kind.plural,
         namespaced=kind.namespaced,
-        subresources=kind.subresources,
         schema=kind.schema,
     )

@@ -3,7 +3,7 @@
 `kubectl` leaves validation to the server where a kind's patch operation knows the parameter `fieldValidation`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ class KindInfo:
     kind: str
     plural: str
     namespaced: bool
-    subresources: tuple[str, ...] = ()
     schema: Mapping[str, Any] | None = None
 
     @property
@@ -55,7 +54,9 @@ def document(group: str, version: str, kinds: Sequence[KindInfo], definitions: D
     schemas: dict[str, Schema] = {}
     for info in kinds:
         if (info.group, info.version) == (group, version):
-            paths.update(_paths(info, _add_schema(info, definitions, schemas)))
+            _add_schema(info, definitions, schemas)
+            path, operations = _path(info)
+            paths[path] = operations
     return {
         "openapi": "3.0.0",
         "info": {"title": "embedded API server", "version": f"v{definitions.kubernetes_version}"},
@@ -64,84 +65,42 @@ def document(group: str, version: str, kinds: Sequence[KindInfo], definitions: D
     }
 
 
-def _parameter(name: str, place: str, about: str) -> dict[str, Any]:
-    parameter: dict[str, Any] = {
-        "name": name,
-        "in": place,
-        "description": about,
-        "schema": {"type": "string", "uniqueItems": True},
-    }
-    return {**parameter, "required": True} if place == "path" else parameter
-
-
-_WRITE: Final = (
-    _parameter("dryRun", "query", "`All` runs every check of the request, but stores nothing."),
-    _parameter("fieldManager", "query", "The name under which the changed fields are owned."),
-    _parameter("fieldValidation", "query", "What becomes of unknown and doubled fields: Ignore, Warn or Strict."),
-)
-_FORCE: Final = _parameter("force", "query", "With an apply: take over fields that others own.")
+_PARAMETERS: Final = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation", "force")
+]
 _PATCH_TYPES: Final = (
     "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )  # fmt: skip
+_PATCH: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 
 
-def _operation(info: KindInfo, action: str, verb: str, parameters: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    return {
-        "operationId": f"{verb}{info.group.title().replace('.', '')}{info.version.title()}{info.kind}",
-        "parameters": list(parameters),
+def _path(info: KindInfo) -> tuple[str, dict[str, Any]]:
+    """The path of an object with its patch, the only operation that clients look at.
+
+    kubectl sends a strategic patch where the operation lists it; custom resources reject those.
+    """
+    scope = "/namespaces/{namespace}" if info.namespaced else ""
+    types = [kind for kind in _PATCH_TYPES if info.schema is None or "strategic" not in kind]
+    operation = {
+        "operationId": f"patch{info.group.title().replace('.', '')}{info.version.title()}{info.kind}",
+        "parameters": _PARAMETERS,
+        "requestBody": {"content": {kind: {"schema": {"$ref": _COMPONENTS + _PATCH}} for kind in types}},
         "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-action": action,
+        "x-kubernetes-action": "patch",
         "x-kubernetes-group-version-kind": info.gvk,
     }
+    return f"/{_root(info.group, info.version)}{scope}/{info.plural}/{{name}}", {"patch": operation}
 
 
-def _body(name: str, types: Sequence[str] = ("application/json", "application/yaml")) -> dict[str, Any]:
-    return {"required": True, "content": {kind: {"schema": {"$ref": _COMPONENTS + name}} for kind in types}}
-
-
-def _patch_types(info: KindInfo) -> list[str]:
-    """The patch formats of a kind: kubectl sends a strategic one where it is listed; custom resources reject those."""
-    return [kind for kind in _PATCH_TYPES if info.schema is None or "strategic" not in kind]
-
-
-def _paths(info: KindInfo, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The collection and the object of a kind, its status and scale, each with its operations."""
-    root = f"/{_root(info.group, info.version)}"
-    scope = "/namespaces/{namespace}" if info.namespaced else ""
-    shared = [_parameter("namespace", "path", "The namespace of the object.")] if info.namespaced else []
-    yield (
-        f"{root}{scope}/{info.plural}",
-        {
-            "get": _operation(info, "list", "list"),
-            "post": {**_operation(info, "post", "create", _WRITE), "requestBody": _body(name)},
-            "delete": _operation(info, "deletecollection", "deleteCollection", _WRITE[:1]),
-            "parameters": shared,
-        },
-    )
-    shared = [_parameter("name", "path", "The name of the object."), *shared]
-    for suffix in ("", *(f"/{part}" for part in info.subresources if part == "status")):
-        operations = {
-            "get": _operation(info, "get", "read"),
-            "put": {**_operation(info, "put", "replace", _WRITE), "requestBody": _body(name)},
-            "patch": {
-                **_operation(info, "patch", "patch", (*_WRITE, _FORCE)),
-                "requestBody": _body("io.k8s.apimachinery.pkg.apis.meta.v1.Patch", _patch_types(info)),
-            },
-            "parameters": shared,
-        }
-        if not suffix:
-            operations["delete"] = _operation(info, "delete", "delete", _WRITE[:1])
-        yield f"{root}{scope}/{info.plural}/{{name}}{suffix}", operations
-
-
-def _add_schema(info: KindInfo, definitions: Definitions, schemas: dict[str, Schema]) -> str:
-    """Add a kind's schema and what it refers to; its component's name."""
-    _add_definition("io.k8s.apimachinery.pkg.apis.meta.v1.Patch", definitions, schemas)
+def _add_schema(info: KindInfo, definitions: Definitions, schemas: dict[str, Schema]) -> None:
+    """Add a kind's schema and what it refers to."""
+    _add_definition(_PATCH, definitions, schemas)
     builtin = definitions.name_of(info.group, info.version, info.kind)
     if info.schema is None and builtin is not None:
         _add_definition(builtin, definitions, schemas)
-        return builtin
+        return
     _add_definition(_METADATA, definitions, schemas)
     name = f"{'.'.join(reversed(info.group.split('.')))}.{info.version}.{info.kind}"
     source = info.schema or {"type": "object"}
@@ -158,7 +117,6 @@ def _add_schema(info: KindInfo, definitions: Definitions, schemas: dict[str, Sch
         "properties": properties,
         "x-kubernetes-group-version-kind": [info.gvk],
     }
-    return name
 
 
 def _add_definition(name: str, definitions: Definitions, schemas: dict[str, Schema]) -> None:
