@@ -10,8 +10,9 @@ from typing import Any
 
 import jsonpatch
 
+from embedded_apiserver.apply.field_sets import Schema, member_schema
+
 Json = Any
-Schema = Mapping[str, Any]
 
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
@@ -69,7 +70,7 @@ def _merge_maps(target: Mapping[str, Json], patch: Mapping[str, Json], schema: S
         _retain(result, patch)
     ordered = [key.removeprefix(_ORDER) for key in patch if key.startswith(_ORDER)]
     for key in ordered:
-        _merge_ordered(result, patch, key, _member(schema, key))
+        _merge_ordered(result, patch, key, member_schema(schema, key))
     for key, value in patch.items():
         if key == _RETAIN or key.startswith(_ORDER) or key in ordered:
             continue
@@ -78,7 +79,7 @@ def _merge_maps(target: Mapping[str, Json], patch: Mapping[str, Json], schema: S
         elif value is None:
             result.pop(key, None)
         else:
-            _merge_member(result, key, value, _member(schema, key))
+            _merge_member(result, key, value, member_schema(schema, key))
     return result
 
 
@@ -108,14 +109,6 @@ def _delete_primitives(result: dict[str, Json], key: str, unwanted: Json) -> Non
         raise PatchError("invalid patch format of primitive list")
     if isinstance(result.get(key), list):
         result[key] = [item for item in result[key] if item not in unwanted]
-
-
-def _member(schema: Schema, key: str) -> Schema:
-    """The schema of one member of an object, empty where nothing is known."""
-    child = (schema.get("properties") or {}).get(key)
-    if child is None:
-        child = schema.get("additionalProperties")
-    return child if isinstance(child, Mapping) else {}
 
 
 def _strategies(schema: Schema) -> list[str]:
