@@ -11,6 +11,7 @@ from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.local import cluster as cluster_module
 from volcanopy.local.cluster import ClusterError, Components, LocalCluster, Parts, connection_to
 from volcanopy.local.simulated import nodes
 from volcanopy.services.process.settings import SchedulerSettings
@@ -76,6 +77,37 @@ async def test_a_component_that_ends_unexpectedly_is_detected() -> None:
         part.cancel()
         async with asyncio.timeout(60):
             assert str(await cluster.fault()) == "kubelet failed: stopped unexpectedly"
+
+
+class StartingController:
+    """A component that reads for some turns of the start, or none, and is ready then."""
+
+    turns = 0
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def run(self, stop: asyncio.Event, ready: asyncio.Event) -> None:
+        async with loop_time() as elapsed:
+            while elapsed() < self.turns * cluster_module.TURN:
+                await self._client.list(NODES)
+        if self.turns:
+            ready.set()
+        await stop.wait()
+
+
+async def test_a_start_may_take_long_while_it_reads_and_one_that_hangs_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_module, "ClaimController", StartingController)
+    monkeypatch.setattr(cluster_module, "TURN", 0.05)
+    monkeypatch.setattr(cluster_module, "MOST_IDLE_TURNS", 10)
+    monkeypatch.setattr(StartingController, "turns", 30)
+    async with LocalCluster(0, parts=CLIENT_ONLY):
+        pass
+    monkeypatch.setattr(StartingController, "turns", 0)
+    with pytest.raises(ClusterError, match="claim controller not ready, no successful read"):
+        await LocalCluster(0, parts=CLIENT_ONLY).__aenter__()
 
 
 async def test_the_log_can_be_followed_to_the_end() -> None:

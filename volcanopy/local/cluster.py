@@ -7,9 +7,11 @@ embedded API server.
 import asyncio
 import contextlib
 import ssl
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +28,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.request_counts import RequestCounts
 from volcanopy.local.containers import Containers
 from volcanopy.local.process.accounts import ApiAddress
 from volcanopy.local.process.api_service import NAMES as API_NAMES
@@ -47,8 +50,11 @@ from volcanopy.services.scheduler import scheduler_service as scheduler
 log = structlog.get_logger(__name__)
 
 LOOPBACK = "127.0.0.1"
-READY_TIMEOUT = 600.0
-"""Seconds in which a component must be ready: pods of a persistent cluster start at the same time, also on a busy machine."""
+MOST_IDLE_TURNS = 60
+"""A component that is not ready has failed after so many turns without a successful read. Beside 100,000 pods of a persistent
+cluster a start takes minutes, but each page of a list is a read."""
+TURN = 1.0
+"""Seconds of a turn. One that the busy event loop begins late counts once."""
 STOP_TIMEOUT = 8.0
 """Seconds after which a component is cancelled that does not stop."""
 
@@ -153,13 +159,19 @@ class Components:
     ) -> None:
         """`pods_reach` is where pods of process nodes reach the API server, if not where the connection does."""
         self.connection = connection
+        self._connections = defaultdict[str, Connection](lambda: replace(connection, request_counts=RequestCounts()))
+        """By component, each with counts of its own."""
         self.parts = _served(parts or Parts())
         self.client = Client(connection)
+        self._clients = [self.client]
         self.kubelet = Kubelet(
-            self.client, stages=self.parts.stages, adopt_all=self.parts.adopt_all, writers=self.parts.writers
+            self._client("kubelet"),
+            stages=self.parts.stages,
+            adopt_all=self.parts.adopt_all,
+            writers=self.parts.writers,
         )
         self.process_kubelet = (
-            ProcessKubelet(self.client, self.parts.process, pods_reach or ApiAddress.of(connection))
+            ProcessKubelet(self._client("process kubelet"), self.parts.process, pods_reach or ApiAddress.of(connection))
             if self.parts.process is not None
             else None
         )
@@ -175,7 +187,7 @@ class Components:
                 await self._start("process kubelet", self.process_kubelet.run)
             if (webhook := self.parts.admission) is not None:
                 # First: a persistent cluster has the webhooks of its last run, at an address where nothing listens.
-                await self._start("admission", lambda stop, ready: admission.run(self.connection, webhook, stop, ready))
+                await self._start("admission", partial(admission.run, self._connections["admission"], webhook))
             async with asyncio.TaskGroup() as tasks:
                 for name, entry in self._services():
                     tasks.create_task(self._start(name, entry))
@@ -191,21 +203,25 @@ class Components:
 
     def _services(self) -> list[tuple[str, Entry]]:
         services: list[tuple[str, Entry]] = []
-        parts, connection = self.parts, self.connection
+        parts, connections = self.parts, self._connections
         if parts.claims:
-            services.append(("claim controller", ClaimController(self.client).run))
+            services.append(("claim controller", ClaimController(self._client("claim controller")).run))
         if parts.workloads:
-            services.append(("workload controller", WorkloadController(self.client).run))
-        if (scheduling := parts.scheduler) is not None:
-            services.append(("scheduler", lambda stop, ready: scheduler.run(connection, scheduling, stop, ready)))
-        if (controlling := parts.controller) is not None:
+            services.append(("workload controller", WorkloadController(self._client("workload controller")).run))
+        if parts.scheduler is not None:
+            services.append(("scheduler", partial(scheduler.run, connections["scheduler"], parts.scheduler)))
+        if parts.controller is not None:
             services.append(
-                ("controller", lambda stop, ready: controller_service.run(connection, controlling, stop, ready))
+                ("controller", partial(controller_service.run, connections["controller"], parts.controller))
             )
         return services
 
+    def _client(self, component: str) -> Client:
+        self._clients.append(Client(self._connections[component]))
+        return self._clients[-1]
+
     async def _start(self, name: str, entry: Entry) -> None:
-        """Start a component and wait until it is ready."""
+        """Start a component and wait until it is ready, as long as it reads."""
         stop, ready = asyncio.Event(), asyncio.Event()
 
         async def run() -> None:
@@ -215,14 +231,16 @@ class Components:
         task.add_done_callback(self._ended)
         self._running.append((name, task, stop))
         waiting = asyncio.create_task(ready.wait())
+        counts, reads, idle = self._connections[name].request_counts, 0, 0
         try:
-            done, _ = await asyncio.wait((task, waiting), timeout=READY_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait((task, waiting), timeout=TURN, return_when=asyncio.FIRST_COMPLETED))[0]:
+                reads, idle = counts.reads, idle + 1 if counts.reads == reads else 0
+                if idle == MOST_IDLE_TURNS:
+                    raise ClusterError(f"{name} not ready, no successful read for {idle * TURN:.0f} s")
         finally:
             waiting.cancel()
-        if task in done:
+        if task.done():
             raise self._fault.result()
-        if not done:
-            raise ClusterError(f"{name} not ready after {READY_TIMEOUT:.0f} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         raised = None if task.cancelled() else task.exception()
@@ -248,7 +266,8 @@ class Components:
                 log.warning("component did not stop, cancelling it", component=name, timeout=STOP_TIMEOUT)
                 task.cancel()
                 await asyncio.wait((task,))
-        await self.client.close()
+        for client in self._clients:
+            await client.close()
 
 
 class LocalCluster:

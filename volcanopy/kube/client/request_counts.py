@@ -38,6 +38,8 @@ class RequestCounts:
 
     def __init__(self) -> None:
         self.counts: Counter[RequestKey] = Counter()
+        self.reads = 0
+        """Reads that succeeded: a start that lists objects advances with them, whatever else it writes."""
 
     @contextmanager
     def request(self, verb: str, path: str) -> Iterator[ResponseStatus]:
@@ -52,6 +54,7 @@ class RequestCounts:
             code = error.code
             raise
         finally:
+            self.reads += verb in {"GET", WATCH} and 0 < answer.code < 300
             for observe in observers:
                 observe(*key, str(answer.code or code or "none"), time.perf_counter() - begun)
 
