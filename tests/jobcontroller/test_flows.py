@@ -11,7 +11,7 @@ from volcanopy.api import names
 from volcanopy.api.alternatives import merged
 from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.flow_jobs import PodProbe
-from volcanopy.jobcontroller.flows import dependents
+from volcanopy.jobcontroller.flows import MOST_DEPENDENTS, dependents
 
 
 def after(name: str, *targets: str, **fields: Any) -> dict[str, Any]:
@@ -56,8 +56,13 @@ def test_a_flow_waits_for_a_template_with_a_message() -> None:
 def test_two_jobs_can_be_made_from_one_template() -> None:
     world = FlowWorld({"name": "a", "template": "t"}, {"name": "b", "template": "t"}, templates={"t": job_spec()})
     assert world.settle().born == ["f-a", "f-b"]
-    made = {"f-a": "t", "f-b": "t", "z": "other"}
-    assert dependents(world.templates["t"], made) == ["f-a", "f-b"]
+    assert dependents(world.templates["t"], ("f-b", "f-a")) == ["f-a", "f-b"]
+
+
+def test_the_status_of_a_template_has_the_first_jobs_only() -> None:
+    world = FlowWorld({"name": "a", "template": "t"}, templates={"t": job_spec()})
+    jobs = [f"job-{number:04}" for number in range(MOST_DEPENDENTS)]
+    assert dependents(world.templates["t"], [*jobs, "a-later-one"]) == jobs
 
 
 def test_a_patch_changes_the_template_for_one_job_only() -> None:

@@ -14,8 +14,10 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, TEMPLATES
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers import flows
-from volcanopy.services.controllers.flows import probe
+from volcanopy.services.controllers.flows import FlowController, probe
+from volcanopy.services.controllers.owned_jobs import OwnedJobs
 
 
 async def template(cluster: Cluster, name: str, **spec: Any) -> None:
@@ -126,6 +128,45 @@ async def test_the_jobs_of_a_flow_cannot_be_changed_and_templates_can(cluster: C
 async def test_a_flow_with_an_unknown_dependency_is_rejected(cluster: Cluster) -> None:
     with pytest.raises(Invalid, match="dependsOn must contain names of jobs of the flow"):
         await flow(cluster, "f", {"name": "a", "dependsOn": {"targets": ["b"]}})
+
+
+class StatusClient:
+    """Writes statuses only."""
+
+    def of_api(self, kind: Any) -> Any:
+        return kind
+
+    async def update_status(self, _: Any, manifest: Json, status: Json) -> Json:
+        return {**manifest, "status": status}
+
+
+def manifest_of(kind: Kind[Json], name: str, **fields: Any) -> Json:
+    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
+
+
+async def test_a_flow_costs_other_flows_of_its_namespace_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = StatusClient()
+    item = FlowController(client, EventRecorder(client, "test"), lambda _: ())
+    read: list[str] = []
+    jobs_of = OwnedJobs.of
+    monkeypatch.setattr(OwnedJobs, "of", lambda jobs, owner: read.append(owner) or jobs_of(jobs, owner))  # type: ignore[func-returns-value]
+    for name in ("f", "g"):
+        item.event("ADDED", manifest_of(FLOWS, name, spec={"flows": [{"name": f"of-{name}"}]}))
+    for _ in range(2):
+        key = await item.queue.get()
+        await item.reconcile(key)
+        item.queue.done(key)
+    assert read == ["f", "g"]
+    for replicas, status, awake in ((1, {}, 1), (1, {"jobDependsOnList": ["x"]}, 0), (2, {}, 1)):
+        spec = {"tasks": [task(replicas=replicas)]}
+        item.event("MODIFIED", manifest_of(TEMPLATES, "of-f", spec=spec, status=status))
+        assert len(item.queue) == awake
+        if awake:
+            assert await item.queue.get() == "ns/f"
+            item.queue.done("ns/f")
+    item.event("DELETED", item.objects["ns/f"])
+    assert not item._flows.keys() - {"ns/of-g"}
 
 
 async def test_pods_are_probed_over_http_and_tcp() -> None:

@@ -277,7 +277,7 @@ class JobTemplateStatus(Model):
     """Observed status of a JobTemplate, set by the flow controller."""
 
     job_depends_on_list: list[str] = Field(default_factory=list)
-    """Names of the jobs created from the template."""
+    """Names of the jobs created from the template, at most 500."""
 
 
 class JobTemplate(Model):

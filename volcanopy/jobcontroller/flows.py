@@ -5,8 +5,9 @@ may be retried, the number of the next attempt is written there first; then the 
 A controller that crashes at any point therefore creates no job twice and exceeds no retry limit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import islice
 
 from volcanopy.api import graphs
 from volcanopy.api.batch import BatchJob, Phase
@@ -38,6 +39,8 @@ from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent, Upda
 
 PROBE_INTERVAL = timedelta(seconds=5)
 """Interval of probes."""
+MOST_DEPENDENTS = 500
+"""Jobs in the status of a template: that of each is written again with every new one."""
 _REMEMBERED = 20
 _LOST = frozenset({"Failed", "Terminated"})
 _ENDABLE = frozenset({"", "Pending", "Running", "Restarting"})
@@ -77,9 +80,9 @@ def reconcile_flow(flow: JobFlow, seen: FlowObserved, now: datetime) -> FlowPlan
     return FlowPlan(tuple(effects), now + PROBE_INTERVAL if pod_probes else None, tuple(pod_probes))
 
 
-def dependents(template: JobTemplate, made: Mapping[str, str]) -> list[str] | None:
-    """Return the status list of a template, given the template of each job; None if it is up to date."""
-    names = sorted(job for job, source in made.items() if source == template.metadata.name)
+def dependents(template: JobTemplate, jobs: Iterable[str]) -> list[str] | None:
+    """Return the status list of a template, given the jobs created from it; None if it is up to date."""
+    names = sorted(islice(jobs, MOST_DEPENDENTS))
     return None if names == template.status.job_depends_on_list else names
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import aiohttp
 import structlog
 
-from volcanopy.api import names
 from volcanopy.api.core import Pod
 from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.model import InvalidObjectError
@@ -22,7 +22,6 @@ from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.kube.writes.round_robin import namespace_of
 from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.reconcile_metrics import flow_changed
@@ -58,6 +57,8 @@ class FlowController(JobOwnerController):
         self._pods_of = pods_of
         self._template_kind = client.of_api(TEMPLATES)
         self._templates: dict[str, JobTemplate] = {}
+        self._flows: defaultdict[str, set[str]] = defaultdict(set)
+        """By key of a template: the keys of the flows that use it."""
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the kinds of flows, templates and jobs."""
@@ -72,18 +73,30 @@ class FlowController(JobOwnerController):
 
     def _template(self, event: str | None, manifest: Json) -> None:
         key = key_of(manifest)
-        if event == "DELETED":
-            self._templates.pop(key, None)
-        else:
+        before = self._templates.pop(key, None)
+        if event != "DELETED":
             try:
-                self._templates[key] = JobTemplate.read(manifest)
+                self._templates[key] = after = JobTemplate.read(manifest)
             except InvalidObjectError as error:
                 log.warning("invalid JobTemplate ignored", key=key, error=str(error))
                 return
-        namespace = manifest["metadata"]["namespace"]
-        for flow in self.objects:
-            if namespace_of(flow) == namespace:
-                self.queue.add(flow)
+            if before is not None and _content(before) == _content(after):
+                return
+        for flow in self._flows.get(key, ()):
+            self.queue.add(flow)
+
+    def object_event(self, event: str | None, manifest: Json) -> None:
+        """Take a flow that was listed, added, changed or deleted."""
+        key = key_of(manifest)
+        before = _template_keys(self.objects.get(key, manifest))
+        super().object_event(event, manifest)
+        after = _template_keys(self.objects[key]) if key in self.objects else set()
+        for template in after:
+            self._flows[template].add(key)
+        for template in before - after:
+            self._flows[template].discard(key)
+            if not self._flows[template]:
+                del self._flows[template]
 
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a flow."""
@@ -147,10 +160,9 @@ class FlowController(JobOwnerController):
     async def _write_templates(self, flow: JobFlow, writes: int) -> bool:
         """Write the jobs created from them into the statuses of templates, at most so many; return whether all are written."""
         namespace = flow.metadata.namespace
-        made = self._made(namespace)
         for name in sorted({step.template_name for step in flow.spec.jobs}):
             template = self._templates.get(f"{namespace}/{name}")
-            if template is None or (jobs := dependents(template, made)) is None:
+            if template is None or (jobs := dependents(template, self.jobs.of_template(namespace, name))) is None:
                 continue
             if writes <= 0:
                 return False
@@ -160,16 +172,17 @@ class FlowController(JobOwnerController):
             self._templates[f"{namespace}/{name}"] = JobTemplate.read(written)
         return True
 
-    def _made(self, namespace: str) -> dict[str, str]:
-        """Return the template of each job of the namespace's flows."""
-        made = {}
-        for key, flow in self.objects.items():
-            if namespace_of(key) != namespace:
-                continue
-            for name, job in self.jobs.of(uid_of(flow)).items():
-                source = (job.metadata.annotations or {}).get(names.CREATED_BY_TEMPLATE, "")
-                made[name] = source.removeprefix(f"{namespace}.")
-        return made
+
+def _template_keys(flow: Json) -> set[str]:
+    """Return the keys of the templates that a flow uses."""
+    namespace, steps = flow["metadata"]["namespace"], (flow.get("spec") or {}).get("flows") or ()
+    return {f"{namespace}/{step.get('template') or step.get('name')}" for step in steps}
+
+
+def _content(template: JobTemplate) -> tuple[object, ...]:
+    """Return what flows need of a template: not its status."""
+    meta = template.metadata
+    return meta.uid, meta.labels, meta.annotations, template.spec
 
 
 async def probe(pod_probes: Sequence[PodProbe]) -> dict[PodProbe, bool]:

@@ -1,9 +1,11 @@
 """The base of the controllers of flows and cron jobs: a cache of the jobs that they create, by owner."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
@@ -24,12 +26,18 @@ class OwnedJobs:
     def __init__(self, owner: str, wake: Callable[[str], None]) -> None:
         self._kind, self._wake = owner, wake
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
+        self._by_template: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        """By namespace and template: the names of jobs, in the order in which they were seen."""
         self._versions: dict[str, int] = {}
         self._writes = WriteTracker()
 
     def of(self, owner: str) -> dict[str, BatchJob]:
         """Return the jobs of the owner with this uid, by name."""
         return self._by_owner.get(owner, {})
+
+    def of_template(self, namespace: str, template: str) -> Iterable[str]:
+        """Return the names of the jobs created from a template, in the order in which they were seen."""
+        return self._by_template.get((namespace, template), ())
 
     def event(self, event: str | None, manifest: Json) -> None:
         """Take a job that was listed, added, changed or deleted."""
@@ -53,7 +61,13 @@ class OwnedJobs:
             job = BatchJob.read(manifest)
         except InvalidObjectError:
             return  # its own controller reports it; for its owner it is a job without progress
-        self._by_owner.setdefault(owner["uid"], {})[job.metadata.name] = job
+        jobs, name = self._by_owner.setdefault(owner["uid"], {}), job.metadata.name
+        source = _template_of(job)
+        if name in jobs and _template_of(jobs[name]) != source:
+            self._leave_template(jobs[name])
+        if source[1]:
+            self._by_template[source][name] = None
+        jobs[name] = job
         self._versions[uid_of(manifest)] = version(manifest)
         self._wake(_key(manifest, owner))
 
@@ -62,9 +76,15 @@ class OwnedJobs:
         self._writes.deleted(uid)
         jobs = self._by_owner.get(owner, {})
         if name in jobs and jobs[name].metadata.uid == uid:
-            del jobs[name]
+            self._leave_template(jobs.pop(name))
         if not jobs:
             self._by_owner.pop(owner, None)
+
+    def _leave_template(self, job: BatchJob) -> None:
+        source = _template_of(job)
+        self._by_template[source].pop(job.metadata.name, None)
+        if not self._by_template[source]:
+            del self._by_template[source]
 
     def _owner(self, manifest: Json) -> Json | None:
         owners = manifest["metadata"].get("ownerReferences") or ()
@@ -73,6 +93,12 @@ class OwnedJobs:
 
 def _key(job: Json, owner: Json) -> str:
     return f"{job['metadata']['namespace']}/{owner['name']}"
+
+
+def _template_of(job: BatchJob) -> tuple[str, str]:
+    """Return the namespace and the template that a job was created from, which is empty without one."""
+    namespace, annotations = job.metadata.namespace, job.metadata.annotations or {}
+    return namespace, annotations.get(names.CREATED_BY_TEMPLATE, "").removeprefix(f"{namespace}.")
 
 
 class JobOwnerController(Controller):
