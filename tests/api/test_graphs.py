@@ -1,7 +1,10 @@
 """Walks in graphs give what slow and obvious ones give."""
 
+import cProfile
+from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +52,32 @@ def test_what_is_lost_spreads_through_what_waits(
     for _ in NAMES:
         gone |= {head for tail, head in edges if tail in gone and head in waiting}
     assert graphs.unreachable_after(graphs.graph(edges, NAMES), lost, waiting) == gone
+
+
+def calls(work: Callable[[], object]) -> int:
+    """The calls of functions that it takes, the second time."""
+    work()
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+@pytest.mark.parametrize("ends", [[], [("0", "1")]])
+def test_a_cycle_and_what_is_lost_are_found_in_linear_time(ends: list[tuple[str, str]]) -> None:
+    """A user may write the longest chain: each reconcile of the flow takes that time."""
+
+    def chain(size: int) -> list[tuple[str, str]]:
+        return [*((str(number + 1), str(number)) for number in range(size)), *ends]
+
+    def search(size: int) -> tuple[int, int]:
+        edges, names = chain(size), list(map(str, range(size)))
+        whole = graphs.graph(edges)
+        return (
+            calls(lambda: graphs.dependency_cycle(edges)),
+            calls(lambda: graphs.unreachable_after(whole, names, names)),
+        )
+
+    assert all(large < 5 * small for small, large in zip(search(100), search(400), strict=True))
 
 
 @given(ORDERED)

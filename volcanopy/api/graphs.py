@@ -58,9 +58,15 @@ def dependency_cycle(dependencies: Iterable[tuple[str, str]]) -> str:
 
 
 def cycle(directed: Graph, name: str | None = None) -> str:
-    """Return a cycle as ``a -> b -> a``, or the one that contains a node; empty if there is none."""
+    """Return a cycle as ``a -> b -> a``, or the one that contains a node; empty if there is none.
+
+    ``find_cycle`` of a whole graph follows each path anew from each node. From a node on a cycle it takes one walk.
+    """
     import networkx as nx  # noqa: PLC0415
 
+    if name is None:
+        components = (directed.subgraph(nodes) for nodes in nx.strongly_connected_components(directed))
+        directed = next((part for part in components if part.number_of_edges()), nx.DiGraph())
     try:
         edges = nx.find_cycle(directed, name)
     except nx.NetworkXNoCycle:
@@ -81,11 +87,13 @@ def distances(directed: Graph, name: str) -> dict[str, int]:
 
 def unreachable_after(directed: Graph, lost_nodes: Iterable[str], waiting: Iterable[str]) -> frozenset[str]:
     """Return the lost nodes, and the waiting ones that depend on them through waiting ones."""
-    import networkx as nx  # noqa: PLC0415
-
-    lost_nodes = frozenset(lost_nodes)
-    part = directed.subgraph(lost_nodes.union(waiting))
-    return lost_nodes.union(*(nx.descendants(part, name) for name in lost_nodes))
+    unreachable, waiting = set(lost_nodes), frozenset(waiting)
+    ahead = list(unreachable)
+    while ahead:
+        below = waiting.intersection(directed.successors(ahead.pop())) - unreachable
+        unreachable |= below
+        ahead += below
+    return frozenset(unreachable)
 
 
 def levels(directed: Graph) -> dict[str, int]:
