@@ -233,6 +233,16 @@ def test_no_user_writes_the_pod_group_of_a_workload() -> None:
     assert "only the controllers create the PodGroup of a ReplicaSet" in message
 
 
+@pytest.mark.parametrize("prefix", ["podgroup", "my-job"])
+def test_no_user_occupies_the_name_of_the_pod_group_of_a_workload_or_job(prefix: str) -> None:
+    made = group("open")
+    made["metadata"]["name"] = name = f"{prefix}-3d3f1f43-6a8e-4d4f-9d2b-5c9f7f1f0a11"
+    message = answer("PodGroup", None, made, request={"name": name})["status"]["message"]
+    assert "only the controllers create a PodGroup whose name ends with a uid" in message
+    assert answer("PodGroup", None, made, user=CONTROLLER, request={"name": name})["allowed"]
+    assert answer("PodGroup", made, made, request={"name": name})["allowed"]
+
+
 @pytest.mark.parametrize(
     "key", ["volcanopy.io/preemptable", "volcano.sh/preemptable", "volcanopy.io/jdb-min-available"]
 )

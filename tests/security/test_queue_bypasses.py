@@ -244,6 +244,10 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.patch("PodGroup", "podgroup-1", {"metadata": _of_replica_set("1")}),
         "only the controllers create the PodGroup of a ReplicaSet",
     ),
+    "a PodGroup with the name of that of a Deployment": (
+        lambda s: s.eve.create(s.group("podgroup-3d3f1f43-6a8e-4d4f-9d2b-5c9f7f1f0a11", s.open)),
+        "only the controllers create a PodGroup whose name ends with a uid",
+    ),
     # Past the scheduler.
     "a pod with `nodeName`": (
         lambda s: s.eve.create(s.pod("p", s.open, nodeName="node-1")),

@@ -5,6 +5,7 @@ template or a PodGroup would run on behalf of a user who does not know them. The
 written by the controllers.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from volcanopy.admission.access import administers, is_trusted
@@ -13,6 +14,9 @@ from volcanopy.admission.request import Request, User, at, is_job_owner, own_key
 from volcanopy.admission.submitter import belongs_to_job, is_kubelet, is_kubernetes, recorded
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem, forbidden
+
+_ENDS_WITH_UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+"""Names of the PodGroups of jobs and workloads, which do not start while another PodGroup has the name."""
 
 
 def is_checked(user: User, context: Context) -> bool:
@@ -104,6 +108,10 @@ def controlled_group_problems(request: Request, context: Context) -> Iterator[Pr
         if (kind := group_owner_in(request.object)) and not belongs_to_job(request):
             yield forbidden(
                 "metadata.ownerReferences", f"only the controllers create the PodGroup of a {kind}: remove it"
+            )
+        elif request.operation == "CREATE" and _ENDS_WITH_UID.search(request.name):
+            yield forbidden(
+                "metadata.name", "only the controllers create a PodGroup whose name ends with a uid: change it"
             )
         return
     detail = f"immutable: the controllers write the PodGroup of a {owner}"
