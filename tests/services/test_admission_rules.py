@@ -234,3 +234,32 @@ async def test_a_flow_is_admitted_only_if_the_jobs_of_its_templates_can_be(clust
             with pytest.raises(ApiError, match=re.escape(message)):
                 await client.create(FLOWS, namespace, flow("late", **patch))
         await client.create(FLOWS, namespace, flow("late", minAvailable=1))
+
+
+async def test_the_pods_of_moved_podgroups_are_listed_for_one_review_of_a_namespace_at_a_time(
+    embedded: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, listing = embedded, 0
+    most, list_all = 0, Client.list
+
+    async def counted(self: Client, kind: Kind[Any], *args: Any, **more: Any) -> Any:
+        nonlocal listing, most
+        listing += kind.plural == "pods"
+        most = max(most, listing)
+        try:
+            return await list_all(self, kind, *args, **more)
+        finally:
+            listing -= kind.plural == "pods"
+
+    async with admission(cluster):
+        await cluster.client.create(QUEUES.raw, None, queue("other"))
+        for number in range(8):
+            metadata = {"name": f"group-{number}"}
+            of_kind = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind}
+            body = {**of_kind, "metadata": metadata, "spec": {"minMember": 1}}
+            await cluster.client.create(POD_GROUPS.raw, cluster.namespace, body)
+        monkeypatch.setattr(Client, "list", counted)
+        patch = {"spec": {"queue": "other"}}
+        moves = (cluster.client.patch(POD_GROUPS.raw, cluster.namespace, f"group-{n}", patch) for n in range(8))
+        await asyncio.gather(*moves)
+    assert most == 1

@@ -22,7 +22,7 @@ from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, FLOWS, JOBS, TEMPLATES, is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.job_cache import key_of, uid_of
+from volcanopy.services.controllers.job_cache import key_of
 from volcanopy.services.controllers.owned_jobs import JobOwnerController
 from volcanopy.services.controllers.reconcile_metrics import flow_changed
 from volcanopy.services.controllers.steps import FIRST_WRITES
