@@ -1,117 +1,135 @@
-"""A reconcile makes at most so many writes, whatever an object needs, and the others follow behind the keys that wait."""
+"""A step of a reconcile makes at most so many writes, whatever mix of objects there is, and the others follow in further steps."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+import contextlib
+from collections import Counter
+from contextvars import ContextVar
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.jobcontroller.flow_world import job_spec
+from tests.nightly import nightly
+from tests.services.service_cluster import CRDS, Cluster, controller, task
+from tests.services.test_flows import flow, template
+from tests.services.test_gangs import GANGS, LABEL, definition
+from tests.services.test_pod_groups import REPLICA_SETS, create, group_of, pod, workload
+from tests.services.test_steps import admit
+from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.controller import Controller
-from volcanopy.services.controllers.cron_jobs import CronController
-from volcanopy.services.controllers.flows import FlowController
-from volcanopy.services.controllers.steps import FIRST_WRITES
+from volcanopy.kube.client.raw_kinds import COMMANDS, CRON_JOBS, JOBS, NODES, QUEUES
+from volcanopy.kube.client.transport import Transport
+from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.steps import FIRST_WRITES, MOST_WRITES
+from volcanopy.services.controllers.user_kinds import wait_for_kinds
+from volcanopy.services.controllers.worker import Worker
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-CREATED = "2029-12-31T00:00:00Z"
-
-
-class CountingClient:
-    """Carries out every write, and counts it."""
-
-    def __init__(self) -> None:
-        self.writes = 0
-        self.on_deletion: Callable[[str], None] = lambda _: None
-
-    def of_api(self, kind: Any) -> Any:
-        return kind
-
-    async def delete(self, _: Any, __: Any, name: str, **___: Any) -> None:
-        self.writes += 1
-        self.on_deletion(name)
-
-    async def create(self, _: Any, __: Any, manifest: Json, **___: Any) -> Json:
-        self.writes += 1
-        stamp = {"uid": f"u-{manifest['metadata']['name']}", "resourceVersion": "9", "creationTimestamp": CREATED}
-        return {**manifest, "metadata": manifest["metadata"] | stamp}
-
-    async def update_status(self, _: Any, manifest: Json, status: Json) -> Json:
-        self.writes += 1
-        return {**manifest, "status": status}
-
-    async def patch_status(self, _: Any, namespace: str, name: str, patch: Json) -> Json:
-        self.writes += 1
-        return {"metadata": metadata(name, namespace=namespace), "spec": job_spec(), **patch}
+BOUNDS = {"BatchJob": MOST_WRITES, "PodGroup": MOST_WRITES, "gang": MOST_WRITES + 1}
+"""By kind: the writes of a step; of the others :data:`FIRST_WRITES`. A gang has one more, its status."""
+KINDS = {*BOUNDS, "JobFlow", "CronBatchJob", "Queue", "HyperNode"}
+RACK = "example.com/rack"
+CONFIG = f"""
+networkTopologyDiscovery:
+  - source: label
+    enabled: true
+    config: {{networkTopologyTypes: {{plain: [{{nodeLabel: {RACK}}}, {{nodeLabel: kubernetes.io/hostname}}]}}}}
+"""
+_step: ContextVar[list[str] | None] = ContextVar("step", default=None)
+"""The writes of the step that runs in this context."""
 
 
-def metadata(name: str, **more: Any) -> Json:
-    return {"name": name, "uid": f"u-{name}", "resourceVersion": "1", "creationTimestamp": CREATED, **more}
+@pytest.fixture
+def most(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """By kind: the most writes of a step."""
+    counts: Counter[str] = Counter()
+    reconcile, send = Worker._reconcile, Transport.send
+
+    async def counted(self: Worker, key: str) -> str:
+        writes: list[str] = []
+        _step.set(writes)
+        try:
+            return await reconcile(self, key)
+        finally:
+            counts[self.noun] = max(counts[self.noun], len(writes))
+
+    async def sent(self: Transport, method: str, path: str, *args: Any, **more: Any) -> bytes:
+        if method != "GET" and (writes := _step.get()) is not None:
+            writes.append(path)
+        return await send(self, method, path, *args, **more)
+
+    monkeypatch.setattr(Worker, "_reconcile", counted)
+    monkeypatch.setattr(Transport, "send", sent)
+    return counts
 
 
-def controller(kind: Callable[..., Controller], client: CountingClient) -> Any:
-    return kind(client, EventRecorder(client, "test"), lambda: NOW)  # type: ignore[arg-type]
+async def cron_job(cluster: Cluster, completed: int) -> None:
+    """A cron job with completed jobs, of which it keeps none."""
+    spec = {"schedule": "@yearly", "suspend": True, "successfulJobsHistoryLimit": 0}
+    spec["jobTemplate"] = {"spec": {"tasks": [task()]}}
+    of_kind = {"apiVersion": CRON_JOBS.api_version, "kind": CRON_JOBS.kind}
+    body = {**of_kind, "metadata": {"name": "cron"}, "spec": spec}
+    made = await cluster.client.create(CRON_JOBS, cluster.namespace, body)
+    owner = {**of_kind, "name": "cron", "uid": made["metadata"]["uid"], "controller": True}
+    for number in range(completed):
+        name = f"cron-{number}"
+        await cluster.submit(name, task())
+        patch: Json = {"metadata": {"ownerReferences": [owner]}}
+        await cluster.client.patch(JOBS, cluster.namespace, name, patch)
+        patch = {"status": {"state": {"phase": "Completed"}}}
+        await cluster.client.patch_status(JOBS, cluster.namespace, name, patch)
 
 
-def cron(client: CountingClient, count: int) -> tuple[Any, str]:
-    """A cron job with so many completed jobs too many."""
-    item = controller(CronController, client)
-    spec = {
-        "schedule": "@yearly",
-        "jobTemplate": {"spec": job_spec()},
-        "successfulJobsHistoryLimit": 0,
-        "suspend": True,
-    }
-    item.event(
-        "ADDED",
-        {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "CronBatchJob", "spec": spec}
-        | {"metadata": metadata("c", namespace="ns")},
-    )
-    owner = {
-        "kind": "CronBatchJob",
-        "uid": "u-c",
-        "controller": True,
-        "name": "c",
-        "apiVersion": "batch.volcanopy.io/v1alpha1",
-    }
-    jobs: dict[str, Json] = {}
-    client.on_deletion = lambda name: item.event("DELETED", jobs[name])
+async def commands(cluster: Cluster, count: int) -> None:
+    """Commands for one queue."""
+    of_kind = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
+    queue = await cluster.client.create(QUEUES, None, {**of_kind, "metadata": {"name": "commanded"}, "spec": {}})
+    target = {**of_kind, "name": "commanded", "uid": queue["metadata"]["uid"]}
+    of_kind = {"apiVersion": COMMANDS.api_version, "kind": COMMANDS.kind}
     for number in range(count):
-        meta = metadata(f"j{number}", namespace="ns", ownerReferences=[owner])
-        body = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "spec": job_spec(), "metadata": meta}
-        jobs[f"j{number}"] = {**body, "status": {"state": {"phase": "Completed"}}}
-        item.event("ADDED", jobs[f"j{number}"])
-    return item, "ns/c"
+        body = {**of_kind, "metadata": {"name": f"command-{number}"}, "action": "OpenQueue", "target": target}
+        await cluster.client.create(COMMANDS, cluster.namespace, body)
 
 
-def flow(client: CountingClient, count: int) -> tuple[Any, str]:
-    """A flow with so many jobs to create."""
-    item = controller(FlowController, client)
-    steps = [{"name": f"s{number}", "template": f"t{number}"} for number in range(max(count, 1))]
-    group = {"apiVersion": "flow.volcanopy.io/v1alpha1"}
-    for step in steps:
-        template = {**group, "kind": "JobTemplate", "metadata": metadata(step["template"], namespace="ns")}
-        item.event("ADDED", {**template, "spec": job_spec()})
-    item.event(
-        "ADDED", {**group, "kind": "JobFlow", "metadata": metadata("f", namespace="ns"), "spec": {"flows": steps}}
-    )
-    return item, "ns/f"
+async def racks(cluster: Cluster, count: int) -> None:
+    """Nodes, each in a rack of its own."""
+    for number in range(count):
+        metadata = {"name": f"node-{number}", "labels": {RACK: f"rack-{number}"}}
+        await cluster.client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
 
 
-@pytest.mark.parametrize("work", [cron, flow])
-@given(count=st.integers(0, 250))
-@settings(max_examples=10, deadline=None)
-async def test_a_reconcile_makes_few_writes_and_is_continued(work: Any, count: int) -> None:
-    client = CountingClient()
-    item, key = work(client, count)
-    reconciles = 0
-    while client.writes < count or reconciles == 0:
-        before = client.writes
-        await item.reconcile(key)
-        reconciles += 1
-        assert client.writes - before <= FIRST_WRITES
-        assert client.writes > before or count == 0
-    assert reconciles <= 2 + 2 * count // FIRST_WRITES
+@pytest.mark.parametrize("seed", [1, *(pytest.param(number, marks=nightly) for number in range(2, 12))])
+async def test_a_step_makes_few_writes_and_is_continued(
+    embedded: Cluster, tmp_path: Path, most: Counter[str], seed: int
+) -> None:
+    random, cluster = Random(seed), embedded
+    cluster.plays = False
+    few = {kind: random.randint(FIRST_WRITES + 1, 3 * FIRST_WRITES) for kind in sorted(KINDS - set(BOUNDS))}
+    pods = {kind: random.randint(MOST_WRITES + 1, MOST_WRITES + 200) for kind in sorted(BOUNDS)}
+    with contextlib.suppress(AlreadyExists):
+        await cluster.client.create(CRDS, None, definition())
+    await wait_for_kinds(cluster.client, (GANGS,))
+    (config := tmp_path / "controller.yaml").write_text(CONFIG)
+    steps = [{"name": f"s{number}", "template": f"t{number % 60}"} for number in range(few["JobFlow"])]
+    for name in sorted({step["template"] for step in steps}):
+        await template(cluster, name)
+    await flow(cluster, "flow", *steps)
+    await cron_job(cluster, few["CronBatchJob"])
+    await commands(cluster, few["Queue"])
+    await racks(cluster, few["HyperNode"])
+    gang = {"apiVersion": GANGS.api_version, "kind": GANGS.kind, "metadata": {"name": "train"}}
+    await cluster.client.create(GANGS, cluster.namespace, gang | {"spec": {"minMember": 2}})
+    members = [pod(f"member-{number}") for number in range(pods["gang"])]
+    for member in members:
+        member["metadata"]["labels"] = {LABEL: "train"}
+    owner = await workload(cluster, REPLICA_SETS, "set")
+    await create(cluster, *members, *(pod(f"set-{number}", owner) for number in range(pods["PodGroup"])))
+    await cluster.submit("large", task(replicas=pods["BatchJob"]), minAvailable=pods["BatchJob"])
+    async with controller(cluster, JobControllerSettings(gang_apis=("coscheduling",), config=config)):
+        await admit(cluster, "large")
+        await cluster.until(lambda: sum(name.startswith("large-") for name in cluster.pods) == pods["BatchJob"])
+        await cluster.until(lambda: all(map(group_of, cluster.pods.values())))
+        await cluster.until(lambda: sum(name.startswith("flow-") for name in cluster.jobs) == few["JobFlow"])
+        await cluster.until(lambda: not any(name.startswith("cron-") for name in cluster.jobs))
+        await cluster.all_of(COMMANDS, lambda items: not items)
+    assert set(most) == KINDS
+    assert not {kind: count for kind, count in most.items() if count > BOUNDS.get(kind, FIRST_WRITES)}

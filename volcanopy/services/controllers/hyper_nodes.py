@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from volcanopy.kube.client.errors import AlreadyExists, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import HYPER_NODES
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.services.controllers.steps import FIRST_WRITES
 from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.watched_file import RereadFile
 
@@ -29,6 +31,7 @@ PACE = 0.2
 """Seconds in which changes of nodes and HyperNodes are merged into one reconcile."""
 CONFIG_PERIOD = 2.0
 """Seconds between two checks of the configuration file."""
+Write = Callable[[], Awaitable[object]]
 _KEY = "topology"
 """The only key: one HyperNode depends on the others."""
 
@@ -59,6 +62,8 @@ class HyperNodeController(Worker):
         self._apis = apis
         self._config = config
         self._hyper_nodes: dict[tuple[str, str], Json] = {}
+        self._remaining: list[Write] = []
+        """The writes of the last plan that the next step continues with; none after an error."""
         self.nodes = nodes
         self._look()
 
@@ -101,41 +106,43 @@ class HyperNodeController(Worker):
         return None
 
     async def reconcile(self, key: str) -> datetime | None:
-        """Write the HyperNodes that differ from the labels, and the counts that have changed."""
+        """Write the HyperNodes that differ from the labels and the counts that have changed, a part of them at a time."""
+        writes, self._remaining = self._remaining or await self._plan(), []
+        for write in writes[:FIRST_WRITES]:
+            self.queue.progress(key)
+            with contextlib.suppress(AlreadyExists, NotFound):  # the watch shows what another process did
+                await write()
+        if len(writes) > FIRST_WRITES:
+            self._remaining = writes[FIRST_WRITES:]
+            self.queue.again(key)
+        return None
+
+    async def _plan(self) -> list[Write]:
         nodes = [self.nodes.objects[name] for name in sorted(self.nodes.objects)]
         hyper_nodes = [self._hyper_nodes[key] for key in sorted(self._hyper_nodes)]
         types = self._config.current.types
+        writes: list[Write] = []
         if types is not None:
             labels = {node.metadata.name: node.metadata.labels for node in nodes}
             api_version = self.kinds()[-1].api_version
-            await self._apply(key, await asyncio.to_thread(changes, types, labels, hyper_nodes, api_version))
+            writes += self._writes(await asyncio.to_thread(changes, types, labels, hyper_nodes, api_version))
         counts = await asyncio.to_thread(_counts, hyper_nodes, nodes)
         for item in hyper_nodes:
-            self.queue.progress(key)
-            count = counts.get(item["metadata"]["name"], 0)
+            name, count = item["metadata"]["name"], counts.get(item["metadata"]["name"], 0)
             if count != (item.get("status") or {}).get("nodeCount", 0):
-                with contextlib.suppress(NotFound):
-                    await self._apis.of(item).patch_status(
-                        HYPER_NODES, None, item["metadata"]["name"], {"status": {"nodeCount": count}}
-                    )
-        return None
+                patch = {"status": {"nodeCount": count}}
+                writes.append(partial(self._apis.of(item).patch_status, HYPER_NODES, None, name, patch))
+        return writes
 
-    async def _apply(self, key: str, changed: HyperNodeChanges) -> None:
-        """Write changes. What another process has created or deleted meanwhile is seen by the watch."""
+    def _writes(self, changed: HyperNodeChanges) -> Iterator[Write]:
         for item in changed.create:
-            self.queue.progress(key)
-            with contextlib.suppress(AlreadyExists):
-                await self._apis.of(item).create(HYPER_NODES, None, item)
+            yield partial(self._apis.of(item).create, HYPER_NODES, None, item)
         for item in changed.change:
-            self.queue.progress(key)
             content = {"metadata": {"labels": item["metadata"]["labels"]}, "spec": item["spec"]}
-            with contextlib.suppress(NotFound):
-                await self._apis.of(item).patch(HYPER_NODES, None, item["metadata"]["name"], content)
+            yield partial(self._apis.of(item).patch, HYPER_NODES, None, item["metadata"]["name"], content)
         for item in changed.delete:
-            self.queue.progress(key)
             meta = item["metadata"]
-            with contextlib.suppress(NotFound):
-                await self._apis.of(item).delete(HYPER_NODES, None, meta["name"], uid=meta["uid"])
+            yield partial(self._apis.of(item).delete, HYPER_NODES, None, meta["name"], uid=meta["uid"])
 
 
 def _counts(hyper_nodes: Sequence[Json], nodes: Sequence[core.Node]) -> Mapping[str, int]:
