@@ -97,26 +97,32 @@ class Gangs:
 
     # Members with nodes
 
-    def is_ready(self, job: JobView) -> bool:
+    # Of a sub-group ``part`` the same methods answer for that alone; a part that is all of its job stands for the job.
+
+    def is_ready(self, job: JobView, part: SubJobView | None = None) -> bool:
         """Return whether the job can start: every role and the whole have their minimum, and no gate rejects it."""
+        if part is not None and not part.is_whole:
+            return part.is_ready or not self._parts_start_whole
         if self.starts_whole and not self._has_minimum(job):
             return False
         return not self._gates_reject_start or self._hooks.verdict(job, Moment.READY).value >= 0
 
-    def shortfall(self, job: JobView) -> int:
+    def shortfall(self, job: JobView, part: SubJobView | None = None) -> int:
         """Return the least number of further tasks that must be placed before the job can start."""
+        if part is not None and not part.is_whole:
+            return part.shortfall
         return max(job.min_available - job.ready_count, int(not job.is_ready)) if self.starts_whole else 0
 
-    def placements_needed(self, job: JobView, part: SubJobView | None = None) -> int:
-        """Return the least number of tasks that must get a node, now or later, before a job or its part can start."""
-        counted: JobView | SubJobView = job if part is None else part
+    def placements_needed(self, part: SubJobView) -> int:
+        """Return the least number of tasks that must get a node, now or later, before a part of a job can start."""
         of_job, of_part = self.starts_whole and self._waits_whole, self._parts_start_whole and self._parts_wait_whole
-        is_whole = of_job if part is None else of_part
-        lacking = counted.min_available - counted.ready_count - counted.waiting_count
-        return max(1, lacking) if is_whole else 1
+        lacking = part.min_available - part.ready_count - part.waiting_count
+        return max(1, lacking) if (of_job if part.is_whole else of_part) else 1
 
-    def is_pipelined(self, job: JobView) -> bool:
+    def is_pipelined(self, job: JobView, part: SubJobView | None = None) -> bool:
         """Return whether the job can start once the evicted pods have terminated."""
+        if part is not None and not part.is_whole:
+            return part.is_pipelined or not self._parts_wait_whole
         if self._waits_whole and not (
             job.is_pipelined
             and all(role.ready + role.pipelined >= role.minimum for role in job.binding_roles)
@@ -152,14 +158,6 @@ class Gangs:
                 lacking[part.number] -= 1
             result.append((part, is_needed))
         return result
-
-    def is_subjob_ready(self, part: SubJobView) -> bool:
-        """Return whether a sub-group can start."""
-        return part.is_ready or not self._parts_start_whole
-
-    def is_subjob_pipelined(self, part: SubJobView) -> bool:
-        """Return whether a sub-group can start once the evicted pods have terminated."""
-        return part.is_pipelined or not self._parts_wait_whole
 
     def condition(self, job: JobView) -> GroupCondition | None:
         """Return the condition of the pod group: Scheduled once the minimum has nodes, Unschedulable until then.

@@ -30,6 +30,11 @@ class SubJobView:
         self.rows = rows
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its job, which has no sub-groups."""
+        return not self.job.group.spec.sub_group_policy
+
+    @property
     def policy(self) -> core.SubGroupPolicy | None:
         """Its policy; None for the tasks that no policy matches."""
         return None if self.mark is None else self.job.group.spec.sub_group_policy[self.mark.policy]
@@ -69,7 +74,7 @@ class SubJobView:
         policy = self.policy
         if policy is not None:
             return policy.sub_group_size
-        return 1 if self.job.group.spec.sub_group_policy else self.job.min_available
+        return self.job.min_available if self.is_whole else 1
 
     @property
     def priority(self) -> int:

@@ -97,7 +97,7 @@ class Repacking:
         groups, mark = [self._group(rows) for rows in rows_of.values()], self.statement.checkpoint()
         if self._select(groups) and self._has_capacity(groups):
             for order in self._attempts([group for group in groups if group.needed]):
-                if self._is_ready():
+                if session.gangs.is_ready(self.job, self.part):
                     return [row for row in everything if row not in order]
                 self.statement.rollback(mark)
         failed[key] = len(session.ledger.evictions)
@@ -109,11 +109,7 @@ class Repacking:
 
     @property
     def _shortfall(self) -> int:
-        return self.session.gangs.shortfall(self.job) if self.part is None else self.part.shortfall
-
-    def _is_ready(self) -> bool:
-        gangs = self.session.gangs
-        return gangs.is_ready(self.job) if self.part is None else gangs.is_subjob_ready(self.part)
+        return self.session.gangs.shortfall(self.job, self.part)
 
     def _task(self, row: int) -> TaskView:
         return TaskView(self.session.ledger, row)
@@ -146,7 +142,7 @@ class Repacking:
     def _select(self, groups: list[_Group]) -> bool:
         """Set how many of each group are needed: the minima of roles, then the smallest; return whether they exist."""
         missing, ascending = self._shortfall, sorted(groups, key=lambda group: group.size)
-        roles = [role for role in self.job.roles if role.minimum > 0 and self.part is None]
+        roles = [role for role in self.job.roles if role.minimum > 0 and (self.part is None or self.part.is_whole)]
         if self.job.min_available >= sum(role.minimum for role in roles):
             lacking = {role.row: role.minimum - role.ready for role in roles}
             for group in ascending:

@@ -5,7 +5,7 @@ Thousands of jobs may wait: what is needed of all of them in advance is computed
 
 import operator
 from bisect import bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -15,7 +15,10 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
+from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.ledger.statement import Statement
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Rows
@@ -33,6 +36,11 @@ class PendingJob:
     at: int = 0
     is_single: bool = False
     """Whether the job has one pending task, without claims or nomination, and no sub-groups or network topology."""
+
+    @property
+    def rest(self) -> list[int]:
+        """The tasks that have not been considered yet."""
+        return self.tasks[self.at :]
 
     @property
     def left(self) -> int:
@@ -195,12 +203,80 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
     return least
 
 
-def can_start_without(job: JobView, failed: set[int]) -> bool:
-    """Return whether a job can become ready without further tasks of the failed roles."""
-    if job.min_available == job.count():
+def can_start_without(job: JobView, failed: set[int], part: SubJobView | None = None) -> bool:
+    """Return whether a job, or this part of it, can become ready without further tasks of the failed roles."""
+    if job.min_available == job.count() or (part is not None and part.min_available >= len(part)):
         return False
+    if part is not None and not part.is_whole:
+        return True
     roles = job.roles
     if job.min_available < sum(role.minimum for role in roles):
         rest = sum(role.pending for role in roles if role.row not in failed)
         return job.ready_count + rest >= job.min_available
     return not any(role.row in failed and role.minimum > 0 and role.holding < role.minimum for role in roles)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Placement of pending tasks in their order, on the nodes of one placement."""
+
+    session: Session
+    queue: QueueView
+    statement: Statement
+    placement: Placement
+    many: bool
+    """Whether as many are placed as find a node; else those with which the job or its part can start."""
+    reject: Callable[[TaskView, int], None]
+    """Records that no node takes a task after so many others were placed."""
+    part: SubJobView | None = None
+    """The part of a job that is placed; None for a job without sub-groups and network topology."""
+
+    def place(self, pending: PendingJob) -> int:
+        """Place tasks, and return how many; ``pending`` is left at the first one that was not considered."""
+        session, gangs, job, part = self.session, self.session.gangs, pending.job, self.part
+        failed, placed = set[int](), 0
+        while pending.left:
+            task, run = TaskView(session.ledger, pending.tasks[pending.at]), pending.run
+            if failed and task.role in failed and session.snapshot.roles.names[task.role]:
+                pending.at += run
+                continue
+            needed = run if run == 1 or self.many else min(run, max(1, gangs.shortfall(job, part)))
+            allowed = allowed_count(session, self.queue, task, needed, placed)
+            more = self._place_run(task, pending.tasks[pending.at : pending.at + allowed]) if allowed else 0
+            if more:
+                placed += more
+                pending.at += more
+                if not self.many and gangs.is_ready(job, part):
+                    break
+                continue
+            if part is not None and self.many and placed:
+                break  # the next domain may take it
+            if allowed:
+                self.reject(task, placed)
+                failed.add(task.role)
+            pending.at += run
+            if allowed and not can_start_without(job, failed, part):
+                break
+        return placed
+
+    def _place_run(self, task: TaskView, tasks: list[int]) -> int:
+        """Place equal tasks on free resources, or the first one where some are being freed; return how many were placed.
+
+        Those of a part, as long as the hypernode that it spans stays the same.
+        """
+        spanned, table = NONE if self.part is None else self.part.spanned, self.session.snapshot.hypernodes
+        if self.part is None or spanned != NONE:
+            nodes = self.placement.choose_run(task, len(tasks))
+            if spanned != NONE:
+                outside = np.flatnonzero(~table.holds[spanned, table.of_node[nodes]])
+                nodes = nodes[: int(outside[0]) + 1] if len(outside) else nodes
+            if len(nodes):
+                self.statement.allocate_run(np.array(tasks[: len(nodes)]), nodes)
+                return len(nodes)
+        chosen = self.placement.choose(task)
+        if chosen is None:
+            return 0
+        node, is_free = chosen
+        place = self.statement.allocate if is_free else self.statement.pipeline
+        place(task.row, node)
+        return 1

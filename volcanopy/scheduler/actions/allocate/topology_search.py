@@ -6,17 +6,16 @@
    In a domain where unequal tasks do not fit one by one, try other orders of them (:mod:`.gang_repack`).
 3. Take the first domain in which the job becomes ready or pipelined.
 
-Each trial is rolled back; the placements of the best one are repeated in the end.
+A trial that fails is rolled back.
 """
 
 import heapq
-from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from volcanopy.scheduler.actions.allocate.gang_repack import Repacking
-from volcanopy.scheduler.actions.allocate.job_queues import allowed_count, can_start_without, run_ends
+from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, Placing, run_ends
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
@@ -24,43 +23,13 @@ from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.snapshot import NONE
 
 
-@dataclass(frozen=True)
-class Move:
-    """Placements of tasks on idle resources or, of one task, on resources that are being freed."""
-
-    tasks: Rows
-    nodes: Rows
-    is_free: bool
-
-    def apply(self, statement: Statement) -> None:
-        """Add the placements to a statement."""
-        if not self.is_free:
-            statement.pipeline(int(self.tasks[0]), int(self.nodes[0]))
-        elif len(self.tasks) == 1:
-            statement.allocate(int(self.tasks[0]), int(self.nodes[0]))
-        else:
-            statement.allocate_run(self.tasks, self.nodes)
-
-
-@dataclass
-class Placements:
-    """The moves of a job or a sub-group, and the tasks that are left over."""
-
-    moves: list[Move] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-
-
-@dataclass
-class _PendingPart:
+@dataclass(eq=False, slots=True, kw_only=True)
+class _PendingPart(PendingJob):
     """The pending tasks of a sub-group; ``required``: the job needs it to start."""
 
     part: SubJobView
-    tasks: list[int]
-    ends: list[int]
-    """The positions after the last task of each run of equal tasks."""
     required: bool
 
 
@@ -73,15 +42,13 @@ def place_by_topology(
     """
     search = _Search(session, queue, job, tasks, is_last and session.gangs.is_ready(job))
     with session.statement() as statement:
-        placements = search.find(statement)
-        if placements is None:
+        left = search.find(statement)
+        if left is None:
             search.fit_error.record(search.failed)
             return []
-        for move in placements.moves:
-            move.apply(statement)
         if session.gangs.is_ready(job):
             session.commit(statement)
-            return placements.left
+            return left
         session.reserve(job, statement)
     return []
 
@@ -91,9 +58,8 @@ class _Search:
 
     def __init__(self, session: Session, queue: QueueView, job: JobView, tasks: list[int], many: bool) -> None:
         self._session, self._queue, self._job, self._many = session, queue, job, many
-        self._hooks, self._gangs = session.hooks, session.gangs
+        self._gangs = session.gangs
         self._table = session.snapshot.hypernodes
-        self._divides = bool(job.group.spec.sub_group_policy)
         self._pending = self._by_part(tasks)
         self._infeasible: set[tuple[str, int]] = set()
         """Sub-groups with domains in which they do not fit even when placed first."""
@@ -105,39 +71,29 @@ class _Search:
         self.fit_error = TopologyFitError(session, job)
 
     def _by_part(self, tasks: list[int]) -> list[_PendingPart]:
-        waiting, pending = set(tasks), []
-        for part, required in self._gangs.parts_by_need(self._job, self._is_ready):
+        waiting, pending, job = set(tasks), [], self._job
+        for part, required in self._gangs.parts_by_need(job, lambda part: self._gangs.is_ready(job, part)):
             inside = waiting.intersection(part.rows.tolist())
             rest = [task for task in tasks if task in inside]
             if rest:
-                pending.append(self._pending_part(part, rest, required))
+                ends = run_ends(self._session, np.array(rest, dtype=np.intp))
+                pending.append(_PendingPart(job, rest, ends, part=part, required=required))
         return pending
 
-    def _pending_part(self, part: SubJobView, tasks: list[int], required: bool) -> _PendingPart:
-        return _PendingPart(part, tasks, run_ends(self._session, np.array(tasks, dtype=np.intp)), required)
-
-    def _key(self, part: SubJobView) -> tuple[object, ...]:
-        return (self._gangs.subjob_key(part), part.order, part.key)
-
-    def _is_ready(self, part: SubJobView) -> bool:
-        return self._gangs.is_subjob_ready(part) if self._divides else self._gangs.is_ready(self._job)
-
-    def _is_pipelined(self, part: SubJobView) -> bool:
-        return self._gangs.is_subjob_pipelined(part) if self._divides else self._gangs.is_pipelined(self._job)
-
-    def find(self, statement: Statement) -> Placements | None:
-        """Return the placements in the first domain where the job can start, None if there is none; the ledger is unchanged."""
+    def find(self, statement: Statement) -> list[int] | None:
+        """Place the job in the first domain where it can start, and return the tasks left over; None if there is none."""
         for group in self._session.hypernodes.groups(self._job, self._table.top):
             for domain in self._by_score(group):
-                placements = self._within(statement, domain)
-                if placements is not None:
-                    return placements
+                left = self._within(statement, domain)
+                if left is not None:
+                    return left
         # The reason names the domain that takes most tasks, which may be one that was not tried.
         self.fit_error.is_late = True
         for (_, domain), (capacity, pending) in sorted(self._too_small.items(), key=lambda entry: -entry[1][0]):
             if capacity <= self.fit_error.most:
                 break
-            self._fill(statement, pending, domain)
+            self._fill(statement, replace(pending), domain)
+            statement.rollback()
         return None
 
     def _by_score(self, group: Rows) -> list[int]:
@@ -148,32 +104,32 @@ class _Search:
         order: list[int] = group[np.argsort(-scores, kind="stable")].tolist()
         return order
 
-    def _within(self, statement: Statement, domain: int) -> Placements | None:
-        """Return the placements of the job in a domain, None if it cannot start there; the ledger is unchanged."""
-        mark = statement.checkpoint()
-        whole = Placements()
-        heap = [self._entry(pending) for pending in self._pending]
+    def _within(self, statement: Statement, domain: int) -> list[int] | None:
+        """Place the job in a domain, and return the tasks left over; None, with nothing placed, if it cannot start there."""
+        gangs, job = self._gangs, self._job
+        heap = [self._entry(replace(pending)) for pending in self._pending]
         heapq.heapify(heap)
         while heap:
             pending = heapq.heappop(heap)[-1]
-            placements = self._part_within(statement, pending, domain, first=not whole.moves)
-            if placements is None:
+            if not self._part_within(statement, pending, domain):
                 continue
-            whole.moves += placements.moves
-            if placements.left:
-                heapq.heappush(heap, self._entry(self._pending_part(pending.part, placements.left, pending.required)))
-            if self._gangs.is_ready(self._job):
+            if pending.left:
+                heapq.heappush(heap, self._entry(pending))
+            if gangs.is_ready(job):
                 break
-        starts = whole.moves and (self._gangs.is_ready(self._job) or self._gangs.is_pipelined(self._job))
-        statement.rollback(mark)
-        whole.left = [task for entry in heap for task in entry[-1].tasks]
-        return whole if starts else None
+        if len(statement) and (gangs.is_ready(job) or gangs.is_pipelined(job)):
+            return [task for entry in heap for task in entry[-1].rest]
+        statement.rollback()
+        return None
 
     def _entry(self, pending: _PendingPart) -> tuple[bool, tuple[object, ...], int, _PendingPart]:
-        return (not pending.required, self._key(pending.part), pending.tasks[0], pending)
+        part = pending.part
+        key = (self._gangs.subjob_key(part), part.order, part.key)
+        return (not pending.required, key, pending.tasks[pending.at], pending)
 
-    def _part_within(self, statement: Statement, pending: _PendingPart, domain: int, first: bool) -> Placements | None:
-        """Place a sub-group in the feasible domain within ``domain`` that has the highest score."""
+    def _part_within(self, statement: Statement, pending: _PendingPart, domain: int) -> bool:
+        """Place a sub-group in the feasible domain within ``domain`` that has the highest score; return whether it is placed."""
+        first = not len(statement)
         for group in self._session.hypernodes.groups(pending.part, domain):
             left = self._large_enough(pending, group) if first and pending.part.key in self._capacities else group
             while len(left):
@@ -181,15 +137,14 @@ class _Search:
                 best = int(scores.argmax())
                 inner = int(left[best])
                 key = (pending.part.key, inner)
-                placements = None if first and key in self._infeasible else self._fill(statement, pending, inner)
-                if placements is not None:
-                    return placements
+                if not (first and key in self._infeasible) and self._fill(statement, pending, inner):
+                    return True
                 left = np.delete(left, best)
                 if first:
                     self._infeasible.add(key)
                     # The first one is tried whatever its size: so the queue is asked what it may allocate of each kind.
                     left = self._large_enough(pending, left)
-        return None
+        return False
 
     def _large_enough(self, pending: _PendingPart, group: Rows) -> Rows:
         """Return the domains whose nodes have what a sub-group needs to start, by free and freed resources alone."""
@@ -197,8 +152,7 @@ class _Search:
         capacities = self._capacities.get(part.key)
         if capacities is None:
             capacities = self._capacities[part.key] = self._capacities_for(pending)
-        least = self._gangs.placements_needed(self._job, part if self._divides else None)
-        is_enough = capacities[group] >= least
+        is_enough = capacities[group] >= self._gangs.placements_needed(part)
         for domain in group[~is_enough].tolist():
             self._too_small.setdefault((part.key, domain), (int(capacities[domain]), pending))
         return group[is_enough]
@@ -212,79 +166,32 @@ class _Search:
         sums: Ints = self._table.sums(np.maximum(of_nodes, 0)[None])[0]
         return sums
 
-    def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> Placements | None:
-        """Place a sub-group on the nodes of one hypernode; None, with the ledger unchanged, if it cannot start there."""
-        session, part, tasks = self._session, pending.part, pending.tasks
-        everywhere = domain == self._table.top
-        placement = (
-            session.placement if everywhere else Placement(session.ledger, self._hooks, self._table.nodes(domain))
-        )
-        mark, placements, failed = statement.checkpoint(), Placements(), set[int]()
-        placed, at = 0, 0
-        while at < len(tasks):
-            task = TaskView(session.ledger, tasks[at])
-            run = pending.ends[bisect_right(pending.ends, at)] - at
-            if task.role in failed and session.snapshot.roles.names[task.role]:
-                at += run
-                continue
-            shortfall = part.shortfall if self._divides else self._gangs.shortfall(self._job)
-            needed = run if self._many else min(run, max(1, shortfall))
-            count = allowed_count(session, self._queue, task, needed, placed)
-            move = self._move(placement, task, tasks[at : at + count], part) if count else None
-            if move is not None:
-                move.apply(statement)
-                placements.moves.append(move)
-                placed += len(move.tasks)
-                at += len(move.tasks)
-                if self._is_ready(part) and not self._many:
-                    break
-                continue
-            if self._many and placements.moves:
-                break  # the next domain may take it
-            at += run
-            if not count:
-                continue
-            failed.add(task.role)
+    def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> bool:
+        """Place a sub-group on the nodes of one hypernode; return False, with nothing changed, if it cannot start there."""
+        session, gangs, job, part = self._session, self._gangs, self._job, pending.part
+
+        def reject(task: TaskView, placed: int) -> None:
             if self.fit_error.add(domain, placed):
                 self.failed = task
-            if not self._can_start_without(part, failed):
-                break
-        if placements.moves and (self._is_ready(part) or self._is_pipelined(part)):
-            placements.left = tasks[at:]
-            return placements
+
+        placement, mark, at = self._placement(domain), statement.checkpoint(), pending.at
+        placing = Placing(session, self._queue, statement, placement, self._many, reject, part)
+        if placing.place(pending) and (gangs.is_ready(job, part) or gangs.is_pipelined(job, part)):
+            return True
         statement.rollback(mark)
-        return self._repack(statement, pending, placement)
-
-    def _repack(self, statement: Statement, pending: _PendingPart, placement: Placement) -> Placements | None:
-        """Place a sub-group in another order than one by one; None if that does not help."""
-        session, tasks = self._session, pending.tasks
-        is_uniform = len(pending.ends) == 1 and not self._hooks.couples_nodes(TaskView(session.ledger, tasks[0]))
+        pending.at = at
+        tasks = pending.rest
+        is_uniform = pending.is_uniform and not session.hooks.couples_nodes(TaskView(session.ledger, tasks[0]))
         if self._many or is_uniform:
-            return None
-        part = pending.part if self._divides else None
-        left = Repacking(session, self._queue, self._job, statement, placement, part).place(tasks)
-        placed = np.array([task for task in tasks if task not in left], dtype=np.intp)
-        if not len(placed):
-            return None
-        nodes = session.ledger.node[placed].astype(np.intp)
-        moves = [Move(placed[at : at + 1], nodes[at : at + 1], is_free=True) for at in range(len(placed))]
-        return Placements(moves, left)
-
-    def _move(self, placement: Placement, task: TaskView, tasks: list[int], part: SubJobView) -> Move | None:
-        """Return the placement of the task and of equal ones, as long as the spanned hypernode stays the same."""
-        spanned = part.spanned
-        if spanned != NONE:
-            nodes = placement.choose_run(task, len(tasks))
-            outside = np.flatnonzero(~self._table.holds[spanned, self._table.of_node[nodes]])
-            if len(outside):
-                nodes = nodes[: int(outside[0]) + 1]
-            if len(nodes):
-                return Move(np.array(tasks[: len(nodes)]), nodes, is_free=True)
-        chosen = placement.choose(task)
-        return None if chosen is None else Move(np.array([task.row]), np.array([chosen[0]]), chosen[1])
-
-    def _can_start_without(self, part: SubJobView, failed: set[int]) -> bool:
-        """Return whether the job can become ready without further tasks of the failed roles."""
-        if part.min_available >= len(part) or self._job.min_available == self._job.count():
             return False
-        return self._divides or can_start_without(self._job, failed)
+        left = Repacking(session, self._queue, job, statement, placement, part).place(tasks)
+        pending.tasks, pending.at = left, 0
+        pending.ends = run_ends(session, np.array(left, dtype=np.intp)) if left else []
+        return len(left) < len(tasks)
+
+    def _placement(self, domain: int) -> Placement:
+        """Return what selects among the nodes of a hypernode."""
+        session = self._session
+        if domain == self._table.top:
+            return session.placement
+        return Placement(session.ledger, session.hooks, self._table.nodes(domain))
