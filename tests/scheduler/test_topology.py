@@ -7,6 +7,7 @@ import pytest
 
 from volcanopy.api import core, topology_read
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.invariants import plan_outcome
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
@@ -246,13 +247,17 @@ class TestInvariants:
     def test_detects_a_job_that_spans_a_higher_tier(self) -> None:
         seen = snapshot(f"{RACKS}\njob a topology=hard:1: 2 x cpu=3")
         torn = Plan((Bind("default/a-0", "n1", "default/a"), Bind("default/a-1", "n3", "default/a")))
-        assert topology_crossed(seen, torn) == ["default/a spans network tier 2, highestTierAllowed is 1"]
-        assert topology_crossed(seen, torn)[0] in violations(seen, torn)
+        assert topology_crossed(plan_outcome.read(seen, torn)[0]) == [
+            "default/a spans network tier 2, highestTierAllowed is 1"
+        ]
+        assert topology_crossed(plan_outcome.read(seen, torn)[0])[0] in violations(seen, torn)
 
     def test_detects_a_sub_group_that_spans_a_higher_tier(self) -> None:
         seen = snapshot(f"{RACKS}\njob a split=2 split.by=p/p split.topology=hard:1: 2 x cpu=3 label.p/p=a")
         torn = Plan((Bind("default/a-0", "n1", "default/a"), Bind("default/a-1", "n3", "default/a")))
-        assert topology_crossed(seen, torn) == ["default/a/part-a spans network tier 2, highestTierAllowed is 1"]
+        assert topology_crossed(plan_outcome.read(seen, torn)[0]) == [
+            "default/a/part-a spans network tier 2, highestTierAllowed is 1"
+        ]
 
 
 class TestForest:

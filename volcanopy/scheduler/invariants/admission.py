@@ -5,27 +5,25 @@ from collections.abc import Mapping
 import numpy as np
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.invariants.plan_outcome import IsEnforced
-from volcanopy.scheduler.model.plan import Plan, SetPodGroup
+from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
-def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[str]:
+def over_quota(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return the quotas that are exceeded by usage and the outstanding requests of admitted jobs.
 
     Only resources that newly admitted jobs request are checked. Quotas with scopes are left to the API server.
     """
+    snapshot, jobs = moves.snapshot, moves.snapshot.jobs
     if not snapshot.quotas or not is_enforced("resourcequota", "enqueue"):
         return []
-    jobs = snapshot.jobs
-    chosen = {effect.pod_group: effect.alternative.name for effect in plan.of(SetPodGroup) if effect.alternative}
-    admitted = {effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase != "Pending"}
-    by_key = {str(jobs.keys[row]): row for row in np.flatnonzero(jobs.phase == "Pending").tolist()} if admitted else {}
-    new = {by_key[key] for key in admitted & by_key.keys() if jobs.groups[by_key[key]] is not None}
+    chosen = {row: effect.alternative.name for row, effect in moves.groups.items() if effect.alternative}
+    admitted = [row for row, effect in moves.groups.items() if effect.phase != "Pending"]
+    new = [row for row in admitted if jobs.phase[row] == "Pending" and jobs.groups[row] is not None]
     result = []
     for quota in snapshot.quotas:
         namespace = quota.metadata.namespace
-        newcomers = [row for row in sorted(new) if str(jobs.keys[row]).startswith(f"{namespace}/")]
+        newcomers = [row for row in new if str(jobs.keys[row]).startswith(f"{namespace}/")]
         if not newcomers or quota.spec.scopes or quota.spec.scope_selector is not None:
             continue
         before = [
@@ -46,12 +44,12 @@ def over_quota(snapshot: Snapshot, plan: Plan, is_enforced: IsEnforced) -> list[
     return result
 
 
-def _outstanding(snapshot: Snapshot, job: int, chosen: Mapping[str, str]) -> dict[str, int]:
+def _outstanding(snapshot: Snapshot, job: int, chosen: Mapping[int, str]) -> dict[str, int]:
     """Return the part of the minimal resources of a job that no pod requests yet."""
     group = snapshot.jobs.groups[job]
     made = snapshot.jobs.allocated.values[:, job] + snapshot.jobs.pending.values[:, job]
     created = dict(zip(snapshot.axis.names, made.tolist(), strict=True))
-    name = chosen.get(str(snapshot.jobs.keys[job]), "")
+    name = chosen.get(job, "")
     alternative = next((each for each in group.spec.alternatives if each.name == name), None)
     least = _amounts(core.min_resources(group) or {} if alternative is None else alternative.min_resources)
     return {name: max(units - max(created.get(name, 0), 0), 0) for name, units in least.items()}

@@ -66,8 +66,8 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
         result += running_gangs.passed_over(made)
     result += evictions.without_preemptor(made, is_enforced)
     result += queues.beyond_limits(made, is_enforced)
-    result += user_limits.beyond_limits(made, plan)
-    result += held_queues.started_in_held_queue(made, plan)
+    result += user_limits.beyond_limits(made)
+    result += held_queues.started_in_held_queue(made)
     if len(made.evicted):
         result += queues.wrongly_reclaimed(made, is_enforced)
         result += victims.protected(made, is_enforced)
@@ -77,8 +77,8 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
             result += evictions.broken_in_part(made)
         result += evictions.wrongly_moved(made)
         result += evictions.wrongly_restarted(made, is_enforced)
-    result += admission.over_quota(snapshot, plan, is_enforced)
-    result += alternatives.wrongly_selected(snapshot, plan)
-    result += topology_crossed(snapshot, plan)
+    result += admission.over_quota(made, is_enforced)
+    result += alternatives.wrongly_selected(made)
+    result += topology_crossed(made)
     result += claims.broken_claims(snapshot, plan)
     return result

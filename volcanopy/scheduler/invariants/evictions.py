@@ -39,7 +39,7 @@ def broken_in_part(moves: Moves) -> list[str]:
     snapshot, tasks = moves.snapshot, moves.snapshot.tasks
     before, after = PRESENT[tasks.status], PRESENT[moves.status] | moves.waits
     victims: dict[int, str] = {}
-    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+    for row, evict in moves.victims:
         job = int(tasks.job[row])
         if action_of(evict.reason) in WITH_PREEMPTOR and job != NONE and snapshot.jobs.keys[job] != evict.preemptor:
             victims.setdefault(job, evict.preemptor)
@@ -58,7 +58,7 @@ def wrongly_moved(moves: Moves) -> list[str]:
     snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
     placed = moves.placed_jobs
     result, owners = [], set[int]()
-    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+    for row, evict in moves.victims:
         if evict.reason != "consolidate":
             continue
         own, preemptor = int(tasks.job[row]), placed.get(evict.preemptor, NONE)
@@ -77,7 +77,7 @@ def wrongly_moved(moves: Moves) -> list[str]:
 def wrongly_restarted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return the gangs that are evicted as stale although they have their minimum, or not as a whole."""
     snapshot, result, owners = moves.snapshot, list[str](), set[int]()
-    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+    for row, evict in moves.victims:
         if evict.reason == "stalegangeviction":
             owners.add(int(snapshot.tasks.job[row]))
     for job in sorted(owners - {NONE}):

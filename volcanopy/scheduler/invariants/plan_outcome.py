@@ -7,13 +7,14 @@ is, which pods are there, and what a minimum is. Effects are read one by one, ta
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.invariants.requests import ShapeRequests
-from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
+from volcanopy.scheduler.model.resources import Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
@@ -45,6 +46,7 @@ class Moves:
     """Binds, evictions and nominations as (k,) rows, and the (T,) columns as they are after all of them."""
 
     snapshot: Snapshot
+    plan: Plan
     bound: Rows
     """The tasks that are bound, each once."""
     evicted: Rows
@@ -75,6 +77,23 @@ class Moves:
         """The jobs that get nodes, by key."""
         rows = np.unique(self.snapshot.tasks.job[self.placed]).tolist()
         return {str(self.snapshot.jobs.keys[job]): job for job in rows if job != NONE}
+
+    @cached_property
+    def groups(self) -> dict[int, SetPodGroup]:
+        """The new statuses of pod groups, by the row of the job."""
+        effects = {effect.pod_group: effect for effect in self.plan.of(SetPodGroup)}
+        keys = self.snapshot.jobs.keys.tolist() if effects else []
+        return {row: effects[key] for row, key in enumerate(keys) if key in effects}
+
+    @property
+    def victims(self) -> list[tuple[int, Evict]]:
+        """The tasks that are evicted, each with its eviction."""
+        return list(zip(self.evicted.tolist(), self.evictions, strict=True))
+
+    def queue_of(self, rows: Rows) -> Index:
+        """(k,): the queues of tasks, NONE without one."""
+        jobs = self.snapshot.tasks.job[rows]
+        return np.where(jobs == NONE, np.int32(NONE), np.append(self.snapshot.jobs.queue, np.int32(NONE))[jobs])
 
     def key(self, row: int) -> str:
         """``namespace/name`` of a task."""
@@ -142,6 +161,7 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
     moved = {row: target for row, target in targets.items() if target is not None}
     return Moves(
         snapshot,
+        plan,
         bound,
         evicted,
         tuple(victims.values()),

@@ -81,10 +81,9 @@ def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -
 def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return reclaims within a queue, from unreclaimable queues or below a guarantee, and preemptions across queues."""
     queues = moves.snapshot.queues
-    owners = _queue_of(moves, moves.evicted)
     result, reclaimed = [], []
-    preemptors = _queues_by_job(moves)
-    for row, queue, evict in zip(moves.evicted.tolist(), owners.tolist(), moves.evictions, strict=True):
+    preemptors, owners = _queues_by_job(moves), moves.queue_of(moves.evicted).tolist()
+    for (row, evict), queue in zip(moves.victims, owners, strict=True):
         action, preemptor = action_of(evict.reason), preemptors.get(evict.preemptor, NONE)
         if action == "reclaim" and queue != NONE:
             reclaimed.append(row)
@@ -127,18 +126,13 @@ def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:
     queues = moves.snapshot.queues
     lost = np.zeros((len(moves.snapshot.axis), len(queues)), dtype=np.int64)
     preemptors = _queues_by_job(moves)
-    for_whom = dict(zip(moves.evicted.tolist(), moves.evictions, strict=True))
-    for row, queue in zip(reclaimed.tolist(), _queue_of(moves, reclaimed).tolist(), strict=True):
+    for_whom = dict(moves.victims)
+    for row, queue in zip(reclaimed.tolist(), moves.queue_of(reclaimed).tolist(), strict=True):
         preemptor = preemptors.get(for_whom[row].preemptor, NONE)
         theirs = set() if preemptor == NONE else set(queues.lines[preemptor].tolist())
         own = [above for above in queues.lines[queue].tolist() if above not in theirs]
         lost[:, own] += moves.requests(np.array([row], dtype=np.intp))
     return lost
-
-
-def _queue_of(moves: Moves, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    jobs = moves.snapshot.tasks.job[rows]
-    return np.where(jobs == NONE, np.int32(NONE), np.append(moves.snapshot.jobs.queue, np.int32(NONE))[jobs])
 
 
 def _queues_by_job(moves: Moves) -> dict[str, int]:
@@ -147,7 +141,7 @@ def _queues_by_job(moves: Moves) -> dict[str, int]:
 
 
 def _by_queue(moves: Moves, rows: Rows) -> Ints:
-    queues = _queue_of(moves, rows)
+    queues = moves.queue_of(rows)
     known = queues != NONE
     return moves.sums(rows[known], queues[known].astype(np.intp), len(moves.snapshot.queues))
 

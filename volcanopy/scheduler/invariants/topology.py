@@ -5,39 +5,31 @@ It follows the parents of nodes one by one and shares only the table with the sc
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from volcanopy.api import core
-from volcanopy.scheduler.invariants.plan_outcome import STARTED
-from volcanopy.scheduler.model.plan import Bind, Evict, Plan
+from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 
-def topology_crossed(snapshot: Snapshot, plan: Plan) -> list[str]:
+def topology_crossed(moves: Moves) -> list[str]:
     """Return the jobs and sub-groups whose pods span a tier above the highest allowed after the binds."""
-    tasks, jobs = snapshot.tasks, snapshot.jobs
-    bound_to: dict[int, dict[int, int]] = {}
-    """By job: the tasks that are bound, each with its node."""
-    for bind in plan.of(Bind):
-        task = snapshot.task_row(bind.pod)
-        node = snapshot.nodes.index.get(bind.node)
-        if task is not None and node is not None and tasks.job[task] != NONE and jobs.structured[tasks.job[task]]:
-            bound_to.setdefault(int(tasks.job[task]), {})[task] = node
-    evicted = {snapshot.task_row(evict.pod) for evict in plan.of(Evict)} if bound_to else set()
-    return [text for job, binds in sorted(bound_to.items()) for text in _of_job(snapshot, job, binds, evicted)]
+    jobs = np.unique(moves.snapshot.tasks.job[moves.bound])
+    jobs = jobs[(jobs != NONE) & moves.snapshot.jobs.structured[jobs]]
+    return [text for job in jobs.tolist() for text in _of_job(moves, job)]
 
 
-def _of_job(snapshot: Snapshot, job: int, binds: dict[int, int], evicted: set[int | None]) -> Iterator[str]:
-    tasks, spec = snapshot.tasks, snapshot.jobs.groups[job].spec
-    where = dict(binds)
-    for task in snapshot.members(job).tolist():
-        if STARTED[tasks.status[task]] and task not in evicted and task not in where:
-            where[task] = int(tasks.node[task])
-    key = str(snapshot.jobs.keys[job])
-    yield from _of_group(snapshot, key, spec.network_topology, [where[task] for task in sorted(where)])
-    for number, policy in enumerate(spec.sub_group_policy):
-        marks = {int(tasks.mark[task]) for task in binds if tasks.mark[task] != NONE}
-        for mark in sorted(mark for mark in marks if tasks.marks[mark].policy == number):
-            nodes = [node for task, node in sorted(where.items()) if tasks.mark[task] == mark]
+def _of_job(moves: Moves, job: int) -> Iterator[str]:
+    snapshot = moves.snapshot
+    tasks, spec, key = snapshot.tasks, snapshot.jobs.groups[job].spec, str(snapshot.jobs.keys[job])
+    members = snapshot.members(job)
+    there = members[STARTED[moves.status[members]]]
+    yield from _of_group(snapshot, key, spec.network_topology, moves.node[there].tolist())
+    for mark in np.unique(tasks.mark[moves.bound[tasks.job[moves.bound] == job]]).tolist():
+        if mark != NONE:
+            policy = spec.sub_group_policy[tasks.marks[mark].policy]
             name = "-".join((policy.name, *tasks.marks[mark].values))
+            nodes = moves.node[there[tasks.mark[there] == mark]].tolist()
             yield from _of_group(snapshot, f"{key}/{name}", policy.network_topology, nodes)
 
 

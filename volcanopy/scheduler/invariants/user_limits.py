@@ -10,7 +10,6 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.plan import Plan, SetPodGroup
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
@@ -21,18 +20,18 @@ _SCHEDULED = np.isin(
 )
 
 
-def beyond_limits(moves: Moves, plan: Plan) -> list[str]:
+def beyond_limits(moves: Moves) -> list[str]:
     """Return the users and groups that exceed their limits, and the queues that exceed maxRunningJobs."""
     snapshot = moves.snapshot
     limited = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
     if not limited:
         return []
-    new = np.union1d(_newly_admitted(snapshot, plan), _starting(moves))
+    new = np.union1d(_newly_admitted(moves), _starting(moves))
     gaining = np.unique(snapshot.tasks.job[moves.placed])
     gaining = gaining[gaining != NONE]
     if not len(new) and not len(gaining):
         return []
-    counted = _counted(snapshot) & ~_withdrawn(snapshot, plan)
+    counted = _counted(snapshot) & ~_withdrawn(moves)
     counted[new] = True
     rows = np.flatnonzero((STARTED[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
     held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
@@ -70,17 +69,14 @@ def _limits(spec: core.QueueSpec) -> bool:
     return spec.max_running_jobs is not None or bool(spec.limits)
 
 
-def _newly_admitted(snapshot: Snapshot, plan: Plan) -> Rows:
+def _newly_admitted(moves: Moves) -> Rows:
     """Return the jobs that the plan admits: not admitted before, not blocked, nothing allocated, and not running."""
-    jobs = snapshot.jobs
-    phases = {effect.pod_group: effect.phase for effect in plan.of(SetPodGroup)}
+    snapshot, jobs = moves.snapshot, moves.snapshot.jobs
     scheduled = _count(snapshot, _SCHEDULED)
     runs = (scheduled >= jobs.min_available) & (scheduled > 0)
-    fresh = np.flatnonzero(~_counted(snapshot) & ~runs & ~snapshot.blocked)
-    keys = jobs.keys[fresh].tolist()
-    return np.array(
-        [row for row, key in zip(fresh.tolist(), keys, strict=True) if phases.get(key) in _ADMITTED], dtype=np.intp
-    )
+    fresh = ~_counted(snapshot) & ~runs & ~snapshot.blocked
+    admitted = [row for row, effect in moves.groups.items() if fresh[row] and effect.phase in _ADMITTED]
+    return np.array(admitted, dtype=np.intp)
 
 
 def _starting(moves: Moves) -> Rows:
@@ -94,10 +90,11 @@ def _starting(moves: Moves) -> Rows:
     return starting
 
 
-def _withdrawn(snapshot: Snapshot, plan: Plan) -> Mask:
+def _withdrawn(moves: Moves) -> Mask:
     """(J,): the jobs without pods on nodes whose admission the plan withdraws."""
-    pending = [effect.pod_group for effect in plan.of(SetPodGroup) if effect.phase == "Pending"]
-    withdrawn: Mask = np.isin(snapshot.jobs.keys, pending) & (_count(snapshot, STARTED) == 0)
+    withdrawn: Mask = np.zeros(len(moves.snapshot.jobs), dtype=np.bool_)
+    rows = [row for row, effect in moves.groups.items() if effect.phase == "Pending"]
+    withdrawn[rows] = (_count(moves.snapshot, STARTED) == 0)[rows]
     return withdrawn
 
 

@@ -16,7 +16,7 @@ _COOLDOWN = names.COOLDOWN_TIME
 def protected(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     """Return the evictions of critical pods and of pods within their cooldown time, where enforced."""
     result = []
-    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+    for row, evict in moves.victims:
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
         if is_enforced("conformance", action) and _is_critical(pod):
             result.append(f"pod {evict.pod} is evicted although it is a critical pod")
@@ -32,7 +32,7 @@ def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
         return []
     pods = [
         moves.snapshot.tasks.pods[row]
-        for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True)
+        for row, evict in moves.victims
         if is_enforced("pdb", action_of(evict.reason)) and _may_protect(moves, row, is_enforced)
     ]
     result = []
@@ -63,7 +63,7 @@ def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
             key, priority = str(jobs.keys[job]), int(tasks.priority[row])
             preemptors[key] = (job, max(priority, preemptors.get(key, (job, priority))[1]))
     result = []
-    for row, evict in zip(moves.evicted.tolist(), moves.evictions, strict=True):
+    for row, evict in moves.victims:
         own, preemptor = int(tasks.job[row]), preemptors.get(evict.preemptor)
         if action_of(evict.reason) != "preempt" or own == NONE or preemptor is None:
             continue
