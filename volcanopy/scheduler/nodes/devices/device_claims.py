@@ -27,7 +27,7 @@ from volcanopy.scheduler.nodes.devices.device_allocation import (
     have_alternatives,
     preference,
 )
-from volcanopy.scheduler.nodes.devices.local_devices import FreeDevices
+from volcanopy.scheduler.nodes.devices.free_devices import FreeDevices
 from volcanopy.scheduler.nodes.traits import node_affinity
 from volcanopy.scheduler.policy.plugin import NodeRejection
 

@@ -3,10 +3,10 @@
 It is built from resource slices, device classes and node labels, and kept until one of these changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from volcanopy.api.builtin import devices
 from volcanopy.api.core import NodeSelector
 from volcanopy.scheduler.model.claim_tables import DeviceId, Offers
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Mask
+from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.nodes.devices.cel_expressions import amount_of, expression
 from volcanopy.scheduler.nodes.traits import node_affinity
 
@@ -71,9 +71,18 @@ def matching_key(request: devices.ExactRequest) -> bytes:
     return _ENCODE((request.device_class_name, request.selectors, request.tolerations, request.capacity))
 
 
+class Matching(NamedTuple):
+    """The devices of single nodes that match a request."""
+
+    devices: Mask
+    """(D,)."""
+    failed: Mask
+    """(N,): the nodes on whose devices the request cannot be evaluated."""
+
+
 @dataclass(eq=False)
 class Inventory:
-    """All allocatable devices."""
+    """All allocatable devices; those that belong to one node and whose pools are complete also as D columns."""
 
     offers: Offers
     traits: NodeTraits
@@ -82,11 +91,40 @@ class Inventory:
     shared: list[tuple[Item, Mask | None]] = field(default_factory=list)
     """Devices available on several nodes, with the (N,) mask of these; None for all."""
     _suitable: dict[bytes, dict[str, Suitable]] = field(default_factory=dict)
+    _matching: dict[bytes, Matching] = field(default_factory=dict)
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
         """The rows of nodes by name."""
         return {node.metadata.name: row for row, node in enumerate(self.traits.objects)}
+
+    @cached_property
+    def items(self) -> Sequence[Item]:
+        """(D,): grouped by node."""
+        return [item for name in self.rows for item in self.local.get(name, ()) if item.complete]
+
+    @cached_property
+    def ids(self) -> Mapping[DeviceId, int]:
+        """The numbers of the D devices."""
+        return {item.id: number for number, item in enumerate(self.items)}
+
+    @cached_property
+    def node(self) -> Rows:
+        """(D,): the row of each device's node."""
+        return np.array([self.rows[item.node] for item in self.items], dtype=np.intp)
+
+    def matching(self, request: devices.ExactRequest) -> Matching:
+        """Return which of the D devices match a request."""
+        key = matching_key(request)
+        if key not in self._matching:
+            # An unknown class is an error on nodes without devices too.
+            failed = np.full(len(self.rows), request.device_class_name not in self.offers.classes)
+            result = self._matching[key] = Matching(np.zeros(len(self.items), dtype=np.bool_), failed)
+            for row in np.unique(self.node).tolist():
+                suitable = self.suitable(self.traits.objects[row].metadata.name, row, request)
+                failed[row] = bool(suitable.fault)
+                result.devices[[self.ids[item.id] for item in suitable.items if item.id in self.ids]] = True
+        return self._matching[key]
 
     def on(self, node: str, row: int) -> Iterator[Item]:
         """Yield the devices available on a node, in the order of pools and slices."""

@@ -20,8 +20,7 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_allocation import COUNTED, device_requests
 from volcanopy.scheduler.nodes.devices.device_claims import DynamicResources
-from volcanopy.scheduler.nodes.devices.device_inventory import Item, build_inventory, matching_key
-from volcanopy.scheduler.nodes.devices.local_devices import LocalDevices, local_devices
+from volcanopy.scheduler.nodes.devices.device_inventory import Inventory, Item, build_inventory, matching_key
 from volcanopy.scheduler.nodes.devices.pod_mix import MIG_SLICES, slices_of
 
 CLASSES = ("gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com")
@@ -33,7 +32,7 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 class _Published:
     """The C devices of GPUs, grouped by node."""
 
-    local: LocalDevices
+    inventory: Inventory
     numbers: Rows
     """(C,): the number of each among all devices of nodes."""
     node: Rows
@@ -49,7 +48,7 @@ class _Published:
 
     def suitable(self, request: devices.ExactRequest) -> Mask:
         """(C,): the devices that match a request; none if a selector cannot be evaluated."""
-        matching = self.local.matching(request)
+        matching = self.inventory.matching(request)
         if matching.failed[self.node].any():
             return np.zeros(len(self.node), dtype=np.bool_)
         suitable: Mask = matching.devices[self.numbers]
@@ -62,22 +61,22 @@ def published(cluster: Cluster, classes: Sequence[str]) -> _Published | None:
     known = [name for name in classes if name in offers.classes]
     if not known or not offers.slices:
         return None
-    local = local_devices(build_inventory(offers, cluster.traits), cluster.snapshot.nodes.names)
+    inventory = build_inventory(offers, cluster.traits)
     key = ("GPUs", tuple(known))
     before = offers.memo.get(key)
-    if not isinstance(before, _Published) or before.local is not local:
-        before = offers.memo[key] = _publish(local, known)
+    if not isinstance(before, _Published) or before.inventory is not inventory:
+        before = offers.memo[key] = _publish(inventory, known)
     return before if len(before.node) else None
 
 
-def _publish(local: LocalDevices, classes: Sequence[str]) -> _Published:
-    selected = np.zeros(len(local.node), dtype=np.bool_)
+def _publish(inventory: Inventory, classes: Sequence[str]) -> _Published:
+    selected = np.zeros(len(inventory.node), dtype=np.bool_)
     for name in classes:
-        selected |= local.matching(devices.ExactRequest(device_class_name=name)).devices
+        selected |= inventory.matching(devices.ExactRequest(device_class_name=name)).devices
     numbers = np.flatnonzero(selected)
-    node = local.node[numbers]
-    own = np.array([_sevenths(local.items[number]) for number in numbers.tolist()], dtype=np.int64)
-    return _Published(local, numbers, node, np.searchsorted(node, np.arange(len(local.names) + 1)), own)
+    node = inventory.node[numbers]
+    own = np.array([_sevenths(inventory.items[number]) for number in numbers.tolist()], dtype=np.int64)
+    return _Published(inventory, numbers, node, np.searchsorted(node, np.arange(len(inventory.rows) + 1)), own)
 
 
 def _sevenths(item: Item) -> int:
