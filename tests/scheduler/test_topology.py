@@ -222,6 +222,17 @@ class TestSubGroups:
         text = "node n1 cpu=2\nnode n2 cpu=2\njob a split=1 split.min=2 split.by=p/p: 1 x cpu=2 label.p/p=a, 1 x cpu=2 label.p/p=b"
         assert len(decide(text, PLUGINS).of(Bind)) == 2
 
+    def test_sub_groups_that_fit_only_packed_together_start(self) -> None:
+        """One by one, the first sub-group is spread over both nodes, and the large pod of the second fits none."""
+        pods = "2 x cpu=2 label.p/p=a, 1 x cpu=3 label.p/p=b, 1 x cpu=1 label.p/p=b"
+        text = f"node n1 cpu=4\nnode n2 cpu=4\njob a split=2 split.min=2 split.by=p/p: {pods}"
+        assert len(decide(text, "gang, predicates, nodeorder").of(Bind)) == 4
+
+    def test_no_sub_group_starts_in_part_when_the_gang_is_packed(self) -> None:
+        pods = "2 x cpu=2 label.p/p=a, 1 x cpu=3 label.p/p=b"
+        text = f"node n1 cpu=4\nnode n2 cpu=4\njob a split=2 split.min=1 split.by=p/p: {pods}"
+        assert decide(text, "gang, predicates, nodeorder").of(Bind) == []
+
 
 class TestOtherActions:
     def test_no_eviction_in_another_domain(self) -> None:

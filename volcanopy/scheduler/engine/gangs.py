@@ -4,7 +4,7 @@ The plugin ``gang`` of the configuration file turns these rules on, and its swit
 has enough members at any time. Gates (:class:`volcanopy.scheduler.policy.roles.Gate`) may reject a start besides.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from volcanopy.api.quantity import counted
@@ -143,8 +143,13 @@ class Gangs:
         """Return the sort key of a sub-group within a job."""
         return tuple([key(part) for key in self._subjob_keys])
 
-    def parts_by_need(self, job: JobView, is_whole: Callable[[SubJobView], bool]) -> list[tuple[SubJobView, bool]]:
-        """Return the sub-groups of a job in order, each with whether the job needs it besides those that are whole."""
+    def pending_parts(
+        self, job: JobView, tasks: Sequence[int], is_whole: Callable[[SubJobView], bool]
+    ) -> list[tuple[SubJobView, list[int], bool]]:
+        """Return the sub-groups that some of these tasks are in, in order, each with these and whether the job needs it.
+
+        It needs those with which, besides the ones that are whole, each policy has enough.
+        """
         parts = sorted(self._cluster.parts(job), key=lambda part: (self.subjob_key(part), part.order, part.key))
         whole = {part.key for part in parts if is_whole(part)}
         lacking = {
@@ -156,7 +161,9 @@ class Gangs:
             is_needed = part.key not in whole and lacking.get(part.number, 0) > 0
             if is_needed:
                 lacking[part.number] -= 1
-            result.append((part, is_needed))
+            members = set(part.rows.tolist())
+            if rows := [row for row in tasks if row in members]:
+                result.append((part, rows, is_needed))
         return result
 
     def condition(self, job: JobView) -> GroupCondition | None:

@@ -88,6 +88,7 @@ class Repacking:
             self.placement.is_in_reach.tobytes(),
             None if session.limits is None else session.limits.limit_class(self.job.row),
             self._shortfall,
+            self.job.row if self.part is None and self.job.group.spec.sub_group_policy else None,
             tuple(role.minimum - role.ready for role in self.job.roles),
             *((shape, len(rows)) for shape, rows in rows_of.items()),
         )

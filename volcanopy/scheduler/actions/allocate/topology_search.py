@@ -71,14 +71,13 @@ class _Search:
         self.fit_error = TopologyFitError(session, job)
 
     def _by_part(self, tasks: list[int]) -> list[_PendingPart]:
-        waiting, pending, job = set(tasks), [], self._job
-        for part, required in self._gangs.parts_by_need(job, lambda part: self._gangs.is_ready(job, part)):
-            inside = waiting.intersection(part.rows.tolist())
-            rest = [task for task in tasks if task in inside]
-            if rest:
-                ends = run_ends(self._session, np.array(rest, dtype=np.intp))
-                pending.append(_PendingPart(job, rest, ends, part=part, required=required))
-        return pending
+        gangs, job = self._gangs, self._job
+        return [
+            _PendingPart(
+                job, rows, run_ends(self._session, np.array(rows, dtype=np.intp)), part=part, required=required
+            )
+            for part, rows, required in gangs.pending_parts(job, tasks, lambda part: gangs.is_ready(job, part))
+        ]
 
     def find(self, statement: Statement) -> list[int] | None:
         """Place the job in the first domain where it can start, and return the tasks left over; None if there is none."""
@@ -106,7 +105,7 @@ class _Search:
 
     def _within(self, statement: Statement, domain: int) -> list[int] | None:
         """Place the job in a domain, and return the tasks left over; None, with nothing placed, if it cannot start there."""
-        gangs, job = self._gangs, self._job
+        session, gangs, job = self._session, self._gangs, self._job
         heap = [self._entry(replace(pending)) for pending in self._pending]
         heapq.heapify(heap)
         while heap:
@@ -119,6 +118,15 @@ class _Search:
                 break
         if len(statement) and (gangs.is_ready(job) or gangs.is_pipelined(job)):
             return [task for entry in heap for task in entry[-1].rest]
+        statement.rollback()
+        # Sub-groups that may run anywhere can take each other's nodes, although the whole gang fits.
+        if self._many or len(self._pending) < 2 or any(pending.part.topology for pending in self._pending):
+            return None
+        tasks = [task for pending in self._pending for task in pending.tasks]
+        left = Repacking(session, self._queue, job, statement, self._placement(domain)).place(tasks)
+        parts = [pending.part for pending in self._pending if not set(pending.tasks).issubset(left)]
+        if parts and all(gangs.is_ready(job, part) for part in parts):
+            return left
         statement.rollback()
         return None
 

@@ -149,29 +149,30 @@ class DomainSearch:
     def _apply_cheapest(self) -> bool:
         mark = self._statement.checkpoint()
         best: Exchange | None = None
-        is_applied = False
         domains = self._domains()
         self._is_unrestricted = domains == [self._table.top]
         for position, domain in enumerate(domains):
+            best, _ = self._cheaper(best, domain, position, self._search_in(domain))
             self._statement.rollback(mark)
-            search = self._search_in(domain)
-            is_applied = self._fill(search, domain) and search.is_allowed()
-            cost = (*search.cost, float(self._table.tiers[domain]), float(position)) if is_applied else ()
-            if is_applied and (best is None or cost < best.cost):
-                best = Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
-            else:
-                is_applied = False
         if self._needed_count > 1 and (self._trace.has_evictable if best is None else best.evicted):
             for domain in domains if best is None else [best.domain]:
                 if self._candidates.are_few(self._shared.placement(domain).is_in_reach):
-                    best, is_applied = self._improved(best, domain, mark), False
-        if not is_applied:
-            self._statement.rollback(mark)
-            for row, reason in best.evicted if best is not None else ():
-                self._statement.evict(row, reason)
-            for row, node in best.placed if best is not None else ():
-                self._statement.pipeline(row, node)
+                    best = self._improved(best, domain, mark)
+        for row, reason in best.evicted if best is not None else ():
+            self._statement.evict(row, reason)
+        for row, node in best.placed if best is not None else ():
+            self._statement.pipeline(row, node)
         return best is not None
+
+    def _cheaper(
+        self, best: Exchange | None, domain: int, position: int, search: VictimSearch, least: int = 0
+    ) -> tuple[Exchange | None, bool]:
+        """Return the exchange of a search for ``least`` tasks if its victims cost less, else the best; and whether it does."""
+        if self._fill(search, domain) and search.is_allowed() and len(search.placed) >= least:
+            cost = (*search.cost, float(self._table.tiers[domain]), float(position))
+            if best is None or cost < best.cost:
+                return Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed)), True
+        return best, False
 
     def _improved(self, best: Exchange | None, domain: int, mark: int) -> Exchange | None:
         """Return an exchange in a hypernode whose victims cost less than those of the best one, if there is one.
@@ -179,15 +180,12 @@ class DomainSearch:
         The search chooses victims task by task, the cheapest for each: others may be cheaper for all tasks. They may also be
         the only ones: small victims use up what a queue has above its share.
         """
-        self._statement.rollback(mark)
         placed = self._rows[: self._needed_count] if best is None else [row for row, _ in best.placed]
         for only in self._search_in(domain).cheaper_sets(placed, None if best is None else best.cost):
-            search = self._search_in(domain, only=only)
-            if self._fill(search, domain) and search.is_allowed() and len(search.placed) >= len(placed):
-                cost = (*search.cost, float(self._table.tiers[domain]), 0.0)
-                if best is None or cost < best.cost:
-                    return Exchange(cost, domain, tuple(self._statement.evicted), tuple(search.placed))
+            best, is_cheaper = self._cheaper(best, domain, 0, self._search_in(domain, only=only), len(placed))
             self._statement.rollback(mark)
+            if is_cheaper:
+                break
         return best
 
     def reason(self) -> str:
@@ -339,14 +337,8 @@ class DomainSearch:
 
     def _parts(self) -> list[tuple[SubJobView, list[int]]]:
         """Return the sub-groups with their pending tasks, first those that the job needs."""
-        first: list[tuple[SubJobView, list[int]]] = []
-        rest: list[tuple[SubJobView, list[int]]] = []
-        for part, needed in self._session.gangs.parts_by_need(self._job, lambda part: part.is_pipelined):
-            members = set(part.rows.tolist())
-            rows = [row for row in self._rows if row in members]
-            if rows:
-                (first if needed else rest).append((part, rows))
-        return first + rest
+        parts = self._session.gangs.pending_parts(self._job, self._rows, lambda part: part.is_pipelined)
+        return [(part, rows) for part, rows, is_needed in sorted(parts, key=lambda entry: not entry[2])]
 
     def _fill_part(self, search: VictimSearch, part: SubJobView, rows: Sequence[int], domain: int) -> bool:
         """Place a sub-group, or one more task of a ready one, in the cheapest hypernode within the domain."""
