@@ -2,6 +2,7 @@
 
 from dataclasses import replace as changed
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.evict.candidates import Candidates
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
+from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
@@ -44,7 +46,7 @@ def why(text: str, job: str, plugins: str = PLUGINS, actions: str = CHAIN) -> st
 
 
 def arguments(**values: object) -> SchedulerConfig:
-    return changed(config(PLUGINS, CHAIN), action_arguments={"gangpreempt": values})
+    return changed(config(PLUGINS, CHAIN), action_arguments={"gangpreempt": GangArguments.model_validate(values)})
 
 
 class TestBundles:
@@ -114,7 +116,7 @@ class TestBundles:
         )
         costs = EvictionCosts(session)
         (rule,) = rules_for(session, costs, session.cluster.queue(0), "gangpreempt")
-        rule = changed(rule, candidates=lambda _: costs.rows)
+        rule = changed(rule, are_candidates=lambda _, rows: np.ones(len(rows), dtype=np.bool_))
         job_b = session.cluster.task(session.snapshot.task_rows["default/b-0"])
         candidates = Candidates(session, costs, [rule], job_b, breaks_gangs=True)
         here = candidates.rows[session.ledger.node[candidates.rows] == 0]

@@ -193,6 +193,18 @@ def test_queues_do_not_evict_each_other_alternately() -> None:
     assert reason.endswith("gangreclaim: preemption rejected: victims could preempt back")
 
 
+def test_a_victim_without_requests_cannot_evict_a_pod_with_requests() -> None:
+    """It may only evict pods without requests: the eviction is not rejected since it could preempt back."""
+    text = """
+        queue q1
+        queue q2
+        node n1 cpu=4 pods=1
+        job a queue=q1: 1 x on=n1
+        job b queue=q2: 1 x cpu=1
+        """
+    assert [effect.pod for effect in decide(text, "priority, gang, predicates", CHAIN).of(Evict)] == ["default/a-0"]
+
+
 def test_cycles_of_two_queues_become_stable() -> None:
     """The fair shares exceed the cluster in sum, so one queue is always below its share."""
     text = """

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
-from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.actions.evict.rules import Rule, candidates
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
@@ -41,7 +41,7 @@ class Candidates:
         parts: list[Rows] = []
         first = 0
         for number, rule in enumerate(rules):
-            rows = rule.candidates(task)
+            rows = candidates(session, rule, task, rule.rows())
             rows = rows[session.ledger.evictable(rows) & (self.rule_of[rows] == len(rules))]
             if not len(rows):
                 continue

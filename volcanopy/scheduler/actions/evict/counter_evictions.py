@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
-from volcanopy.scheduler.actions.evict.rules import Rule
+from volcanopy.scheduler.actions.evict.rules import Rule, candidates
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
@@ -77,13 +77,13 @@ class CounterEvictions:
         return any(self._allows_for(rule, task, preemptors) for task in keys.values())
 
     def _allows_for(self, rule: Rule, task: TaskView, preemptors: Sequence[TaskView]) -> bool:
-        job = preemptors[0].job
-        others = list(preemptors)
-        if job is not None and job.ready_count <= job.min_available and not self._structured[job.row]:
-            rows = job.tasks(*_HOLDING).tolist()  # it can spare none: only all of them together
-            others = [TaskView(self._session.ledger, row) for row in rows]
-            if not all(rule.is_candidate(task, other) for other in others):
-                return False
-            return len(rule.evictable(task, others)) == len(others)
-        others = [other for other in others if rule.is_candidate(task, other)]
-        return bool(others) and bool(rule.evictable(task, others))
+        session, job = self._session, preemptors[0].job
+        rows = np.array([preemptor.row for preemptor in preemptors], dtype=np.intp)
+        whole = job is not None and job.ready_count <= job.min_available and not self._structured[job.row]
+        if whole and job is not None:
+            rows = job.tasks(*_HOLDING)  # it can spare none: only all of them together
+        others = candidates(session, rule, task, rows[session.snapshot.tasks.preemptable[rows]])
+        if not len(others) or (whole and len(others) < len(rows)):
+            return False
+        evictable = rule.evictable(task, [TaskView(session.ledger, row) for row in others.tolist()])
+        return len(evictable) == len(others) if whole else bool(evictable)

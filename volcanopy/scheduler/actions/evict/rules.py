@@ -8,7 +8,7 @@ where its queue could reclaim would reclaim in the next cycle: two evictions whe
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, Victi
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model import pod_fields
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.roles import Purpose
 
@@ -34,10 +34,10 @@ class Rule:
     """Whether a job lacks tasks for which the action evicts."""
     is_eligible: Callable[[QueueView, Sequence[TaskView]], bool]
     """Whether the action may evict for these tasks of a queue, placed together."""
-    candidates: Callable[[TaskView], Rows]
-    """The tasks that may be considered as victims for a task."""
-    is_candidate: Callable[[TaskView, TaskView], bool]
-    """The same for one task (first) and one candidate (second), whatever the status of the candidate."""
+    rows: Callable[[], Rows]
+    """The running tasks that may be victims for any task of the queue."""
+    are_candidates: Callable[[TaskView, Rows], Mask]
+    """(M,): which of these tasks, whatever their status, may be considered as victims for a task."""
     evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     """The candidates that the plugins allow to evict for a task."""
     order: VictimKeys | None = None
@@ -52,15 +52,10 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
     """Of ``preempt``: tasks of lower priority of the same job; equal priority would not help the job."""
     table = session.snapshot.tasks
 
-    def candidates(task: TaskView) -> Rows:
-        rows = costs.of_queue(queue.row)
+    def are_candidates(task: TaskView, rows: Rows) -> Mask:
         lower = table.priority[rows] < table.priority[task.row]
-        return _comparable(session, task, rows[(table.job[rows] == table.job[task.row]) & lower])
-
-    def is_candidate(task: TaskView, other: TaskView) -> bool:
-        same = bool(table.job[task.row] == table.job[other.row])
-        lower = bool(table.priority[other.row] < table.priority[task.row])
-        return same and lower and other.preemptable and (other.best_effort or not task.best_effort)
+        own: Mask = lower & (table.job[rows] == table.job[task.row])
+        return own
 
     def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
         return session.hooks.victims[Purpose.PREEMPT](
@@ -68,32 +63,22 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
         )
 
     starving = session.gangs.is_starving
-    return Rule("preempt", "the job itself", starving, always, candidates, is_candidate, evictable)
+    rows = partial(costs.of_queue, queue.row)
+    return Rule("preempt", "the job itself", starving, always, rows, are_candidates, evictable)
 
 
 def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
     """Of ``preempt``: tasks of other jobs of the same queue, for jobs that plugins call starving."""
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
+    table, jobs, hooks = session.snapshot.tasks, session.snapshot.jobs, session.hooks
 
-    def candidates(task: TaskView) -> Rows:
-        rows = costs.of_queue(queue.row)
-        return _comparable(session, task, rows[table.job[rows] != table.job[task.row]])
+    def are_candidates(task: TaskView, rows: Rows) -> Mask:
+        own, others = int(table.job[task.row]), table.job[rows]
+        differ: Mask = (others != own) & (jobs.queue[others] == jobs.queue[own])
+        return differ
 
-    def is_candidate(task: TaskView, other: TaskView) -> bool:
-        own, job = int(table.job[task.row]), int(table.job[other.row])
-        differ = own != job and bool(jobs.queue[own] == jobs.queue[job])
-        return differ and other.preemptable and (other.best_effort or not task.best_effort)
-
-    hooks = session.hooks
-    return Rule(
-        "preempt",
-        "other jobs",
-        session.gangs.is_starving,
-        always,
-        candidates,
-        is_candidate,
-        hooks.victims[Purpose.PREEMPT],
-    )
+    starving, victims = session.gangs.is_starving, hooks.victims[Purpose.PREEMPT]
+    rows = partial(costs.of_queue, queue.row)
+    return Rule("preempt", "other jobs", starving, always, rows, are_candidates, victims)
 
 
 def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -109,31 +94,21 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     def is_eligible(own: QueueView, tasks: Sequence[TaskView]) -> bool:
         return hooks.queue_verdict(own) is None and session.quotas.may_reclaim(own, tasks)
 
-    def candidates(task: TaskView) -> Rows:
-        rows = costs.rows[status[costs.rows] == Status.RUNNING]
-        owners = costs.queue[rows]
-        others = _comparable(session, task, rows[(owners != queue.row) & queues.reclaimable[owners]])
-        return others[~costs.is_protected(others)]
+    def running() -> Rows:
+        rows: Rows = costs.rows[status[costs.rows] == Status.RUNNING]
+        unprotected: Rows = rows[~costs.is_protected(rows)]
+        return unprotected
 
-    def is_candidate(task: TaskView, other: TaskView) -> bool:
-        mine, theirs = task.job, other.job
-        if mine is None or theirs is None or mine.queue.row == theirs.queue.row:
-            return False
-        return other.preemptable and theirs.queue.reclaimable
+    def are_candidates(task: TaskView, rows: Rows) -> Mask:
+        owners = costs.queue[rows]
+        differ: Mask = (owners != costs.queue[task.row]) & queues.reclaimable[owners]
+        return differ
 
     def order(rows: Rows) -> Ints:
         return ranks()[costs.queue[rows]][None]
 
-    return Rule(
-        "reclaim",
-        "other queues",
-        _has_pending,
-        is_eligible,
-        candidates,
-        is_candidate,
-        hooks.victims[Purpose.RECLAIM],
-        order,
-    )
+    victims = hooks.victims[Purpose.RECLAIM]
+    return Rule("reclaim", "other queues", _has_pending, is_eligible, running, are_candidates, victims, order)
 
 
 def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -141,16 +116,12 @@ def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView)
     rule = _for_gangs(session, within_queue(session, costs, queue), Purpose.GANG_PREEMPT)
     priority, owner = session.snapshot.jobs.priority, session.snapshot.tasks.job
 
-    def candidates(task: TaskView) -> Rows:
-        rows = rule.candidates(task)
-        selected: Rows = rows[priority[owner[rows]] < priority[owner[task.row]]]
-        return selected
-
-    def is_candidate(task: TaskView, other: TaskView) -> bool:
-        return rule.is_candidate(task, other) and bool(priority[owner[other.row]] < priority[owner[task.row]])
+    def are_candidates(task: TaskView, rows: Rows) -> Mask:
+        lower: Mask = priority[owner[rows]] < priority[owner[task.row]]
+        return lower & rule.are_candidates(task, rows)
 
     victims_of = f'lower-priority jobs of queue "{queue.name}"'
-    return replace(rule, reason="gangpreempt", victims_of=victims_of, candidates=candidates, is_candidate=is_candidate)
+    return replace(rule, reason="gangpreempt", victims_of=victims_of, are_candidates=are_candidates)
 
 
 def gangs_between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -203,16 +174,12 @@ def _for_gangs(session: Session, rule: Rule, purpose: Purpose) -> Rule:
     def allowed(job: int) -> bool:
         return pod_fields.flag(session.snapshot.jobs.groups[job].metadata, names.PREEMPTABLE, absent=True)
 
-    def candidates(task: TaskView) -> Rows:
-        rows = rule.candidates(task)
+    def are_candidates(task: TaskView, rows: Rows) -> Mask:
         jobs = np.unique(owner[rows])
         jobs = jobs[np.fromiter((allowed(int(job)) for job in jobs), np.bool_, len(jobs))]
-        return rows[np.isin(owner[rows], jobs)]
+        return rule.are_candidates(task, rows) & np.isin(owner[rows], jobs)
 
-    def is_candidate(task: TaskView, other: TaskView) -> bool:
-        return rule.is_candidate(task, other) and allowed(int(owner[other.row]))
-
-    return replace(rule, candidates=candidates, is_candidate=is_candidate, evictable=session.hooks.victims[purpose])
+    return replace(rule, are_candidates=are_candidates, evictable=session.hooks.victims[purpose])
 
 
 def _has_pending(job: JobView) -> bool:
@@ -224,9 +191,9 @@ def always(_: QueueView, __: Sequence[TaskView]) -> bool:
     return True
 
 
-def _comparable(session: Session, task: TaskView, rows: Rows) -> Rows:
-    """Return the candidates; for a task without requests only those that have none either."""
-    rows = rows[session.ledger.evictable(rows)]
+def candidates(session: Session, rule: Rule, task: TaskView, rows: Rows) -> Rows:
+    """Return those of these tasks that may be victims for a task; without requests only those that have none either."""
+    rows = rows[rule.are_candidates(task, rows)]
     if not task.best_effort:
         return rows
     return rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
