@@ -84,7 +84,8 @@ def page() -> str:
         "| action | description | arguments |\n|---|---|---|",
     ]
     for name, action in sorted(registry.actions.items()):
-        arguments = ", ".join(f"`{key}`" for key in action.arguments)
+        fields = action.arguments.model_fields.items()
+        arguments = ", ".join(f"`{field.alias or key}`" for key, field in fields)
         parts.append(f"| `{name}` | {_first(action.__doc__)} | {arguments} |")
     parts.append("\n## Switches\n")
     parts.append(

@@ -145,7 +145,8 @@ def of_arguments(scenario: Scenario) -> Iterator[str]:
     """Check that the arguments of an action in the file reach it, but those without effect."""
     config: SchedulerConfig = scenario.config()
     for entry in scenario.said["config"]["configurations"]:
-        if config.action_arguments[entry["name"]] != effective(entry["arguments"], ACTION_ARGUMENTS[entry["name"]]):
+        arguments = config.action_arguments[entry["name"]]
+        if arguments != type(arguments)(**effective(entry["arguments"], ACTION_ARGUMENTS[entry["name"]])):
             yield f"{entry['name']} gets {config.action_arguments[entry['name']]}"
 
 

@@ -25,7 +25,8 @@ def decide(scenario: Scenario) -> tuple[Session, Plan]:
     config = scenario.config()
     session = Session(scenario.snapshot(), config)
     for name in config.actions:
-        builtin().actions[name](session, config.action_arguments.get(name, {}))
+        action = builtin().actions[name]
+        action(session, config.action_arguments.get(name) or action.arguments())
     return session, Plan(tuple(close(session)))
 
 

@@ -292,7 +292,7 @@ def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     listening = Listening()
     session = Session(state.snapshot(NOW), rules, listening)
     for name in rules.actions:
-        actions[name](session, rules.action_arguments.get(name, {}))
+        actions[name](session, rules.action_arguments.get(name) or actions[name].arguments())
     kept = queue_statuses(session)
     # groups whose queue nobody made take no part; neither do pods without a group
     counted = set(session.job_rows.tolist())

@@ -101,12 +101,24 @@ def test_the_example_plugin_is_loaded_by_its_entry_point(tmp_path: Path, monkeyp
 
 
 ACTION = """
+from volcanopy.plugin import Arguments
+
+
+class Times(Arguments):
+    times: int = 1
+
+
 class Wave:
     name = "wave"
-    arguments = ("times",)
+    arguments = Times
 
     def __call__(self, session, arguments):
-        session.waved = arguments.get("times", 1)
+        session.waved = arguments.times
+
+
+class Listing(Wave):
+    name = "listing"
+    arguments = ("times",)
 
 
 wave = Wave()
@@ -213,6 +225,13 @@ class Old(Plugin):
             "nameless",
             "broken:nameless",
             "action 'nameless' of package broken 1.0 (entry point broken:nameless) has the name None: give it the name of its entry point",
+        ),
+        (
+            ACTIONS,
+            "listing",
+            "broken:Listing",
+            "action 'listing' of package broken 1.0 (entry point broken:Listing) does not declare its arguments: declare a subclass of"
+            " volcanopy.plugin.Arguments",
         ),
     ],
 )

@@ -3,11 +3,11 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import aiohttp
 import pytest
@@ -18,6 +18,7 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.controller_service import JobControllerSettings
@@ -227,9 +228,9 @@ async def test_a_stuck_scheduler_is_unhealthy_and_stops_in_time(cluster: Cluster
 
     class Endless:
         name: ClassVar[str] = "enqueue"
-        arguments: ClassVar[tuple[str, ...]] = ()
+        arguments: ClassVar[type[Arguments]] = NoArguments
 
-        def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+        def __call__(self, session: Session, arguments: NoArguments) -> None:
             started.set()
             never.wait(60)
 

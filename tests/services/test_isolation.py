@@ -1,6 +1,5 @@
 """Objects that make every scheduling cycle fail are found and excluded; all others are scheduled."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.state.statuses import pod_condition
@@ -111,9 +111,9 @@ class Choking:
     """An action that fails on a group with a certain annotation."""
 
     name: ClassVar[str] = "choking"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         for group in session.snapshot.jobs.groups:
             if group is not None and MARK in group.metadata.annotations:
                 raise ValueError(f"cannot handle {group.metadata.name}")

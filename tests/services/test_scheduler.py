@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.scheduler_service import run
@@ -189,12 +190,12 @@ class Careless:
     """An action that gives every pending pod the first node, whatever is there."""
 
     name: ClassVar[str] = "careless"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
     def __init__(self) -> None:
         self.careful = False
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         if not self.careful:
             snapshot = session.snapshot
             for key, row in snapshot.task_rows.items():
@@ -206,9 +207,9 @@ class Failing:
     """An action with a bug."""
 
     name: ClassVar[str] = "failing"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         raise RuntimeError("a bug")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from volcanopy.kube.metrics import registry as metrics
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.metrics import OUTCOME_TIMEOUT, EvictionOutcomes, SchedulerMetrics
@@ -256,12 +257,12 @@ class Counting:
     """An action that takes notice of each cycle, and does nothing."""
 
     name: ClassVar[str] = "counting"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
     def __init__(self) -> None:
         self.cycles, self._loop, self._more = 0, asyncio.get_running_loop(), asyncio.Event()
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         self.cycles += 1
         self._loop.call_soon_threadsafe(self._more.set)
 

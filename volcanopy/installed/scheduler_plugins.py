@@ -5,7 +5,7 @@ from typing import Any
 from volcanopy.installed.entry_points import Fault, Installed, Loaded, what
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy import definition
-from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.registry import Action, Registry
 
 PLUGINS = "volcanopy.plugins"
@@ -41,7 +41,7 @@ def _action(candidate: Loaded) -> Action[Any]:
     candidate.must(callable(action), f"is {what(action)}, which cannot be called: give it __call__(session, arguments)")
     candidate.must_be_named()
     arguments = getattr(action, "arguments", None)
-    are_names = isinstance(arguments, tuple) and all(isinstance(name, str) for name in arguments)
-    candidate.must(are_names, "does not declare its arguments: give it a tuple of their names as arguments")
+    is_declared = isinstance(arguments, type) and issubclass(arguments, Arguments)
+    candidate.must(is_declared, "does not declare its arguments: declare a subclass of volcanopy.plugin.Arguments")
     checked: Action[Any] = action
     return checked

@@ -137,7 +137,7 @@ def run(session: Session, actions: Mapping[str, Action[Any]]) -> Plan:
     observer, config, snapshot = session.observer, session.config, session.snapshot
     for name in config.actions:
         with observer.during("action", name):
-            actions[name](session, config.action_arguments.get(name, {}))
+            actions[name](session, config.action_arguments.get(name) or actions[name].arguments())
     for plugin in session.plugins:
         plugin.close()
     with observer.during("close"):

@@ -12,9 +12,9 @@ Moved pods are of jobs of no higher priority than the gang's, in any queue: each
 terminated, and the shares of queues do not change.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -59,15 +59,12 @@ class Consolidate:
     """Move running pods of movable jobs so that a waiting gang fits."""
 
     name: ClassVar[str] = "consolidate"
-    arguments: ClassVar[tuple[str, ...]] = tuple(
-        field.alias or name for name, field in ConsolidateArguments.model_fields.items()
-    )
-    model: ClassVar[type[Arguments]] = ConsolidateArguments
+    arguments: ClassVar[type[Arguments]] = ConsolidateArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: ConsolidateArguments) -> None:
         """Move pods for the first gang for which that is possible."""
         place_first(session)
-        search = _Search(session, ConsolidateArguments.model_validate(arguments))
+        search = _Search(session, arguments)
         for job in _waiting_gangs(session):
             move = search.move_for(job)
             if move is not None and _apply(session, job, move):
@@ -77,10 +74,8 @@ class Consolidate:
 def _waiting_gangs(session: Session) -> Iterator[JobView]:
     """Yield the admitted, valid jobs that lack members and have none that wait for terminating pods, in order."""
     waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
-    invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
-    waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-    for job in waiting:
-        if job.row not in invalid and not job.waiting_count and not session.snapshot.jobs.structured[job.row]:
+    for job in session.valid_in_order(waiting):
+        if not job.waiting_count and not session.snapshot.jobs.structured[job.row]:
             yield job
 
 

@@ -12,7 +12,7 @@ admitted before do not keep it out.
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
-from volcanopy.scheduler.policy.plugin import PERMIT, Rejection, Vote
+from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NoArguments, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment
 
 
@@ -35,9 +35,9 @@ class Enqueue:
     """Move pod groups from Pending to Inqueue, queue by queue in order, where no plugin and no limit rejects them."""
 
     name: ClassVar[str] = "enqueue"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
         withdrawal = Withdrawal(session)
         withdrawal.withdraw_excess()

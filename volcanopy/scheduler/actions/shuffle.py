@@ -1,7 +1,6 @@
 """shuffle: evict running tasks that plugins name as victims, such as those on overloaded nodes."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,15 +8,16 @@ from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 
 
 class Shuffle:
     """Evict the running tasks that plugins name as victims, unless a plugin protects them or they are not preemptable."""
 
     name: ClassVar[str] = "shuffle"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         """Evict the victims."""
         table = session.snapshot.tasks
         takes_part = np.zeros(len(session.snapshot.jobs) + 1, dtype=np.bool_)  # the last entry: tasks without a job

@@ -4,9 +4,8 @@ Such a gang uses resources and makes no progress: its pods wait for each other. 
 or elsewhere, or leaves its resources to others until it can start.
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,18 +31,16 @@ class StaleGangEviction:
     """Evict the running pods of gangs that have run below their minimum for some time, whole gangs only."""
 
     name: ClassVar[str] = REASON
-    arguments: ClassVar[tuple[str, ...]] = tuple(StaleGangArguments.model_fields)
-    model: ClassVar[type[Arguments]] = StaleGangArguments
+    arguments: ClassVar[type[Arguments]] = StaleGangArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: StaleGangArguments) -> None:
         """Evict what is stale."""
-        after = StaleGangArguments.model_validate(arguments).after
         waiting = [job for job in session.waiting_jobs() if _lacks_running_members(session, job)]
         invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
         waiting.sort(key=lambda job: job.key)
         for job in waiting:
-            if job.row not in invalid and _is_over(session, job, after):
-                _evict(session, job, after)
+            if job.row not in invalid and _is_over(session, job, arguments.after):
+                _evict(session, job, arguments.after)
 
 
 def _lacks_running_members(session: Session, job: JobView) -> bool:

@@ -130,6 +130,12 @@ class Session:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
         return [JobView(self.ledger, row) for row in self.waiting().tolist()]
 
+    def valid_in_order(self, jobs: Iterable[JobView]) -> list[JobView]:
+        """Return those of some jobs that have enough members to take part, in the order of queues and jobs."""
+        ordered = sorted(jobs, key=lambda job: (self.queue_key(job.queue), self.job_key(job)))
+        invalid = self.gangs.invalid_jobs(np.array([job.row for job in ordered], dtype=np.intp))
+        return [job for job in ordered if job.row not in invalid]
+
     def unsettled_jobs(self) -> Rows:
         """Return the rows of the jobs that take part and are unsettled or were changed by the session."""
         rows = self.ledger.unsettled_jobs

@@ -72,7 +72,7 @@ class SchedulerConfig:
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConfig, ...], ...]
-    action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    action_arguments: Mapping[str, Arguments] = field(default_factory=dict)
     metrics: Metrics | None = None
     """Where the nodes' real load comes from, if it is measured."""
     warnings: tuple[str, ...] = ()
@@ -226,30 +226,20 @@ def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _action_arguments(value: Any, registry: Registry) -> dict[str, Mapping[str, Any]]:
+def _action_arguments(value: Any, registry: Registry) -> dict[str, Arguments]:
     if not isinstance(value, list):
         raise ConfigError("configurations: must be a list of entries with a name and arguments")
-    arguments: dict[str, Mapping[str, Any]] = {}
+    arguments: dict[str, Arguments] = {}
     for number, entry in enumerate(value):
         path = f"configurations[{number}]"
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise ConfigError(f"{path}: must be a mapping with a name")
         _known_keys(path, entry, ("name", "arguments"))
-        name = entry["name"]
+        name, given = entry["name"], entry.get("arguments") or {}
         if name not in registry.actions:
             raise ConfigError(f"{path}.name: unknown action {name!r}{suggestion(name, registry.actions)}")
-        given = entry.get("arguments") or {}
-        if not isinstance(given, dict):
-            raise ConfigError(f"{path}.arguments ({name}): must be a mapping")
-        ignored = ACTION_ARGUMENTS.get(name, {})
-        known = [*registry.actions[name].arguments, *ignored]
-        for key in given:
-            if key not in known:
-                raise ConfigError(f"{path}.arguments ({name}): unknown argument {key!r}{suggestion(key, known)}")
-        model = getattr(registry.actions[name], "model", None)
-        if model is not None:
-            _arguments(f"{path}.arguments ({name})", given, model, ignored)
-        arguments.setdefault(name, effective(given, ignored))
+        model, ignored = registry.actions[name].arguments, ACTION_ARGUMENTS.get(name, {})
+        arguments.setdefault(name, _arguments(f"{path}.arguments ({name})", given, model, ignored))
     return arguments
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from volcanopy.scheduler.policy.definition import require_valid
-from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 
 SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
 
@@ -14,10 +14,10 @@ class Action(Protocol[SessionT_contra]):
     """A step of the cycle. ``SessionT_contra`` is the session's type, which is above this layer."""
 
     name: ClassVar[str]
-    arguments: ClassVar[tuple[str, ...]]
-    """The keys that the configuration file may set; a pydantic ``model`` attribute may declare their values as well."""
+    arguments: ClassVar[type[Arguments]]
+    """What the configuration file may set, as of plugins; the action is called with an instance."""
 
-    def __call__(self, session: SessionT_contra, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: SessionT_contra, arguments: Any) -> None:
         """Do the step on the session."""
         ...
 

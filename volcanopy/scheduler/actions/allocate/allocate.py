@@ -15,7 +15,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.messages import QuotaMessage, blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import Rejection
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Rejection
 
 
 class Allocate:
@@ -45,9 +45,9 @@ class Allocate:
     """
 
     name: ClassVar[str] = "allocate"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         """Place what can be placed."""
         place_first(session)
         if not len(session.unsettled_jobs()):

@@ -1,21 +1,22 @@
 """backfill: place the tasks that request nothing."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 
 
 class Backfill:
     """Place tasks without requests on any feasible node: they need no share of a queue."""
 
     name: ClassVar[str] = "backfill"
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: NoArguments) -> None:
         """Place what can be placed."""
         place_first(session)
         if not len(session.ledger.unsettled_tasks):
@@ -27,12 +28,10 @@ class Backfill:
             return
         Withdrawal(session).withdraw_excess()
         jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
-        jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-        for job in jobs:
-            if not session.gangs.invalid_jobs(session.ledger.single(job.row)):
-                rows = iter(tasks[job.row].tolist())
-                while _place(session, job, rows):
-                    pass
+        for job in session.valid_in_order(jobs):
+            rows = iter(tasks[job.row].tolist())
+            while _place(session, job, rows):
+                pass
 
 
 def _place(session: Session, job: JobView, tasks: Iterator[int]) -> bool:

@@ -46,12 +46,11 @@ def place_first(session: Session) -> None:
     lacking = [job for job in _running(session) if not session.gangs.is_ready(job)]
     if not lacking:
         return
-    lacking.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-    invalid = session.gangs.invalid_jobs(np.array([job.row for job in lacking], dtype=np.intp))
+    lacking = session.valid_in_order(lacking)
     tasks_of, members = session.by_job(session.pending()), dict[int, list[int]]()
     for job in lacking:
         tasks = tasks_of.get(job.row)
-        if job.row not in invalid and tasks is not None and _is_admitted(session, job):
+        if tasks is not None and _is_admitted(session, job):
             members[job.row] = _members(session, job, tasks)
     with session.quotas.first(row for rows in members.values() for row in rows):
         for job in lacking:

@@ -18,8 +18,7 @@ An action evicts queue by queue:
 5. Take the victims that this session binds out of the plan: they do not start.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,18 +32,19 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import reserved_for
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.policy.plugin import Arguments, Rejection
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Rejection
 
 
 class _Evicting:
     """An action that evicts for the jobs that lack tasks, queue by queue; the actions differ in their rules."""
 
     name: ClassVar[str]
-    arguments: ClassVar[tuple[str, ...]] = ()
+    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: Mapping[str, Any]) -> None:
+    def __call__(self, session: Session, arguments: Arguments) -> None:
         """Evict for the jobs that lack tasks."""
-        _evict_for_waiting_jobs(session, self.name, GangArguments.model_validate(arguments))
+        limits = arguments if isinstance(arguments, GangArguments) else GangArguments()
+        _evict_for_waiting_jobs(session, self.name, limits)
 
 
 class Preempt(_Evicting):
@@ -67,10 +67,7 @@ class GangPreempt(_Evicting):
     """For gangs that lack members, evict bundles of lower-priority jobs of their queue, in one hypernode."""
 
     name: ClassVar[str] = "gangpreempt"
-    arguments: ClassVar[tuple[str, ...]] = tuple(
-        field.alias or name for name, field in GangArguments.model_fields.items()
-    )
-    model: ClassVar[type[Arguments]] = GangArguments
+    arguments: ClassVar[type[Arguments]] = GangArguments
 
 
 class GangReclaim(GangPreempt):
