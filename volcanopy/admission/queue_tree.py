@@ -1,5 +1,6 @@
 """Tree of queues after the change under review, and the sums and limits that it exceeds."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -47,20 +48,17 @@ class Tree:
         return name in self._queues
 
     @cached_property
-    def _below(self) -> graphs.Graph:
-        """Edges from the parents to their children, by name."""
-        parents = ((self.parent(name), name) for name in sorted(self._queues))
-        return graphs.graph((parent, name) for parent, name in parents if parent)
-
-    @cached_property
-    def _above(self) -> graphs.Graph:
-        """Edges from queues to their parents."""
-        parents = ((name, self.parent(name)) for name in self._queues)
-        return graphs.graph((name, parent) for name, parent in parents if parent)
+    def _below(self) -> Mapping[str, list[str]]:
+        """The children in the order of their names, by parent."""
+        below = defaultdict[str, list[str]](list)
+        for name in sorted(self._queues):
+            if parent := self.parent(name):
+                below[parent].append(name)
+        return below
 
     def children(self, name: str) -> list[str]:
         """Return the names of the child queues."""
-        return graphs.children(self._below, name)
+        return self._below.get(name, [])
 
     def parent(self, name: str) -> str:
         """Return the name of the parent; empty for the root queue and unknown queues."""
@@ -68,7 +66,7 @@ class Tree:
 
     def above(self, name: str) -> Iterator[str]:
         """Yield the ancestors without the root queue, the parent first, each once."""
-        return (queue for queue in graphs.distances(self._above, name) if queue != names.ROOT_QUEUE)
+        return (queue for queue in graphs.ancestors(self.parent, name) if queue != names.ROOT_QUEUE)
 
     def below(self, name: str) -> Iterator[tuple[int, str]]:
         """Yield the descendants, each once, with their distance."""
@@ -76,7 +74,8 @@ class Tree:
 
     def cycle(self, name: str) -> str:
         """Return the cycle of parents that contains the queue, as ``a -> b -> a``; empty if there is none."""
-        return graphs.cycle(self._above, name) if name in self._above else ""
+        path = [name, *graphs.ancestors(self.parent, name)]
+        return " -> ".join([*path, name]) if self.parent(path[-1]) == name else ""
 
     def amounts(self, name: str, field: str) -> Amounts:
         """Return the amounts of a field of a queue; none if it is unknown."""

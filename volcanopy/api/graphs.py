@@ -5,7 +5,7 @@ networkx is imported when the first graph is built: 0.1 s of processor time and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -46,43 +46,45 @@ def parents(directed: Graph, name: str) -> list[str]:
     return sorted(directed.predecessors(name)) if name in directed else []
 
 
-def children(directed: Graph, name: str) -> list[str]:
-    """Return the nodes with an edge from this one, by name; none if it is unknown."""
-    return sorted(directed.successors(name)) if name in directed else []
-
-
 def dependency_cycle(dependencies: Iterable[tuple[str, str]]) -> str:
     """Return a cycle of (dependent, dependency) pairs of tasks or jobs as ``a -> b -> a``; empty if there is none."""
     edges = tuple(dependencies)
     return cycle(graph(edges)) if edges else ""
 
 
-def cycle(directed: Graph, name: str | None = None) -> str:
-    """Return a cycle as ``a -> b -> a``, or the one that contains a node; empty if there is none.
+def cycle(directed: Graph) -> str:
+    """Return a cycle as ``a -> b -> a``; empty if there is none.
 
     ``find_cycle`` of a whole graph follows each path anew from each node. From a node on a cycle it takes one walk.
     """
     import networkx as nx  # noqa: PLC0415
 
-    if name is None:
-        components = (directed.subgraph(nodes) for nodes in nx.strongly_connected_components(directed))
-        directed = next((part for part in components if part.number_of_edges()), nx.DiGraph())
+    components = (directed.subgraph(nodes) for nodes in nx.strongly_connected_components(directed))
+    directed = next((part for part in components if part.number_of_edges()), nx.DiGraph())
     try:
-        edges = nx.find_cycle(directed, name)
+        edges = nx.find_cycle(directed)
     except nx.NetworkXNoCycle:
         return ""
     path = [tail for tail, *_ in edges]
-    return " -> ".join([*path, path[0]]) if name is None or name in path else ""
+    return " -> ".join([*path, path[0]])
 
 
-def distances(directed: Graph, name: str) -> dict[str, int]:
-    """Return the nodes that can be reached from a node, with their distances, the nearest first; none if it is unknown."""
-    import networkx as nx  # noqa: PLC0415
+def ancestors(parent: Callable[[str], str], name: str) -> list[str]:
+    """Return the parent of a node of a tree and those above it, each once; ``parent`` returns "" for one without any."""
+    result = dict.fromkeys([name])
+    while (above := parent(name)) and above not in result:
+        result[above], name = None, above
+    return list(result)[1:]
 
-    if name not in directed:
-        return {}
-    layers = enumerate(nx.bfs_layers(directed, name))
-    return {node: distance for distance, layer in layers if distance for node in layer}
+
+def distances(children: Mapping[str, Iterable[str]], name: str) -> dict[str, int]:
+    """Return the nodes that can be reached from a node, with their distances, the nearest first."""
+    result, reached = {name: 0}, [name]
+    for node in reached:
+        new = [child for child in dict.fromkeys(children.get(node, ())) if child not in result]
+        result |= dict.fromkeys(new, result[node] + 1)
+        reached += new
+    return {node: distance for node, distance in result.items() if distance}
 
 
 def unreachable_after(directed: Graph, lost_nodes: Iterable[str], waiting: Iterable[str]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """State of queues and their hierarchy."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from volcanopy.api import graphs, names
@@ -36,8 +37,10 @@ def parent_of(queue: Queue) -> str:
 def descendants(name: str, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues below the queue of that name, at any depth, by name."""
     by_name = {queue.metadata.name: queue for queue in queues}
-    tree = graphs.graph((parent_of(queue), child) for child, queue in by_name.items())
-    return [by_name[child] for child in sorted(graphs.distances(tree, name)) if child in by_name]
+    below = defaultdict[str, list[str]](list)
+    for child, queue in by_name.items():
+        below[parent_of(queue)].append(child)
+    return [by_name[child] for child in sorted(graphs.distances(below, name))]
 
 
 def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
@@ -53,8 +56,8 @@ def unfinished(queue: Queue, queues: Iterable[Queue]) -> int:
 def ancestors(queue: Queue, queues: Iterable[Queue]) -> list[Queue]:
     """Return the queues above a queue, the nearest first, up to one that does not exist or was met before."""
     by_name = {member.metadata.name: member for member in queues}
-    tree = graphs.graph((name, parent_of(member)) for name, member in by_name.items() if parent_of(member) in by_name)
-    return [by_name[above] for above in graphs.distances(tree, queue.metadata.name)]
+    above = graphs.ancestors(lambda name: parent_of(by_name[name]) if name in by_name else "", queue.metadata.name)
+    return [by_name[name] for name in above if name in by_name]
 
 
 def stopped_by(queue: Queue, above: Iterable[Queue]) -> str:
