@@ -4,6 +4,7 @@ A view is a row number with a property for each column. It shows the ledger as i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -60,7 +61,7 @@ class TaskView(RowView):
 
     __slots__ = ()
 
-    key = cell(str, lambda ledger: ledger.snapshot.tasks.keys)
+    key = cell(str, attrgetter("snapshot.tasks.keys"))
     """``namespace/name`` of the pod."""
 
     @property
@@ -74,14 +75,14 @@ class TaskView(RowView):
         """The table of all shapes."""
         return self._ledger.snapshot.shapes
 
-    shape = cell(int, lambda ledger: ledger.snapshot.tasks.shape)
+    shape = cell(int, attrgetter("snapshot.tasks.shape"))
     """The number of the task's shape: equal for tasks of equal requests and constraints."""
 
-    spec = of_shape(lambda shapes: shapes.specs)
+    spec = of_shape(attrgetter("specs"))
     """A pod spec of the task's shape."""
-    terms = of_shape(lambda shapes: shapes.terms)
+    terms = of_shape(attrgetter("terms"))
     """Inter-pod affinity and spread terms of the task, if any."""
-    matched = of_shape(lambda shapes: shapes.matched)
+    matched = of_shape(attrgetter("matched"))
     """The numbers of the selectors that this task matches."""
 
     @property
@@ -99,23 +100,23 @@ class TaskView(RowView):
         """(2,): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
         return self._ledger.snapshot.shapes.nonzero[:, self.shape]
 
-    status = cell(Status, lambda ledger: ledger.status)
+    status = cell(Status, attrgetter("status"))
     """The current status."""
-    node = cell(int, lambda ledger: ledger.node)
+    node = cell(int, attrgetter("node"))
     """The row of the task's node, NONE without one."""
-    nominated = cell(int, lambda ledger: ledger.snapshot.tasks.nominated)
+    nominated = cell(int, attrgetter("snapshot.tasks.nominated"))
     """The row of the node that the task is nominated to, NONE without one."""
-    priority = cell(int, lambda ledger: ledger.snapshot.tasks.priority)
+    priority = cell(int, attrgetter("snapshot.tasks.priority"))
     """The task's priority within its job."""
-    created = cell(float, lambda ledger: ledger.snapshot.tasks.created)
+    created = cell(float, attrgetter("snapshot.tasks.created"))
     """When the pod was created, in seconds."""
-    ordinal = cell(int, lambda ledger: ledger.snapshot.tasks.ordinal)
+    ordinal = cell(int, attrgetter("snapshot.tasks.ordinal"))
     """The number that the pod's name ends with, NONE if there is none."""
-    preemptable = cell(bool, lambda ledger: ledger.snapshot.tasks.preemptable)
+    preemptable = cell(bool, attrgetter("snapshot.tasks.preemptable"))
     """Whether the pod may be evicted at all."""
-    gated = cell(bool, lambda ledger: ledger.snapshot.tasks.gated)
+    gated = cell(bool, attrgetter("snapshot.tasks.gated"))
     """Whether the pod has a scheduling gate."""
-    role = cell(int, lambda ledger: ledger.snapshot.tasks.role)
+    role = cell(int, attrgetter("snapshot.tasks.role"))
     """The row of the task's role in its job, NONE without one."""
 
     @property
@@ -135,18 +136,18 @@ class RoleView(RowView):
 
     __slots__ = ()
 
-    name = cell(str, lambda ledger: ledger.snapshot.roles.names)
+    name = cell(str, attrgetter("snapshot.roles.names"))
     """The template's name."""
-    minimum = cell(int, lambda ledger: ledger.snapshot.roles.minimum)
+    minimum = cell(int, attrgetter("snapshot.roles.minimum"))
     """How many tasks of it the job needs."""
 
-    valid = total(_VALID, lambda ledger: ledger.role_counts)
+    valid = total(_VALID, attrgetter("role_counts"))
     """Tasks that exist and have not failed."""
-    ready = total(_READY, lambda ledger: ledger.role_counts)
+    ready = total(_READY, attrgetter("role_counts"))
     """Tasks that have a node or have succeeded."""
-    best_effort_pending = cell(int, lambda ledger: ledger.role_best_effort)
+    best_effort_pending = cell(int, attrgetter("role_best_effort"))
     """Pending tasks that request nothing."""
-    holding = total(_HOLDING, lambda ledger: ledger.role_counts)
+    holding = total(_HOLDING, attrgetter("role_counts"))
     """Tasks with allocated resources."""
     pending = cell(int, lambda ledger: ledger.role_counts[Status.PENDING])
     """Tasks without a node."""
@@ -159,7 +160,7 @@ class JobView(RowView):
 
     __slots__ = ()
 
-    key = cell(str, lambda ledger: ledger.snapshot.jobs.keys)
+    key = cell(str, attrgetter("snapshot.jobs.keys"))
     """``namespace/name`` of the pod group."""
 
     @property
@@ -173,15 +174,15 @@ class JobView(RowView):
         """The queue that the job is in."""
         return QueueView(self._ledger, int(self._ledger.snapshot.jobs.queue[self.row]))
 
-    priority = cell(int, lambda ledger: ledger.snapshot.jobs.priority)
+    priority = cell(int, attrgetter("snapshot.jobs.priority"))
     """The value of the job's priority class."""
-    created = cell(float, lambda ledger: ledger.snapshot.jobs.created)
+    created = cell(float, attrgetter("snapshot.jobs.created"))
     """When the pod group was created, in seconds."""
-    phase = cell(str, lambda ledger: ledger.phase)
+    phase = cell(str, attrgetter("phase"))
     """The pod group's phase, as this session has moved it."""
-    min_available = cell(int, lambda ledger: ledger.snapshot.jobs.min_available)
+    min_available = cell(int, attrgetter("snapshot.jobs.min_available"))
     """How many tasks must run together."""
-    preemptable = cell(bool, lambda ledger: ledger.snapshot.jobs.preemptable)
+    preemptable = cell(bool, attrgetter("snapshot.jobs.preemptable"))
     """Whether the pod group is declared preemptable."""
 
     @property
@@ -248,15 +249,15 @@ class JobView(RowView):
         least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
         return (ledger.job_counts[:, row].tobytes(), int(least), int(idle))
 
-    ready_count = total(_READY, lambda ledger: ledger.job_counts)
+    ready_count = total(_READY, attrgetter("job_counts"))
     """Tasks that have a node or have succeeded."""
-    valid_count = total(_VALID, lambda ledger: ledger.job_counts)
+    valid_count = total(_VALID, attrgetter("job_counts"))
     """Tasks that count for the gang, or can still do so."""
-    scheduled_count = total(_SCHEDULED, lambda ledger: ledger.job_counts)
+    scheduled_count = total(_SCHEDULED, attrgetter("job_counts"))
     """Tasks that are bound or finished according to the API server."""
     waiting_count = cell(int, lambda ledger: ledger.job_counts[Status.PIPELINED])
     """Tasks that wait for evicted pods to terminate."""
-    best_effort_pending = cell(int, lambda ledger: ledger.job_best_effort)
+    best_effort_pending = cell(int, attrgetter("job_best_effort"))
     """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
 
     @property
@@ -306,7 +307,7 @@ class QueueView(RowView):
 
     __slots__ = ()
 
-    name = cell(str, lambda ledger: ledger.snapshot.queues.names)
+    name = cell(str, attrgetter("snapshot.queues.names"))
     """The queue's name."""
 
     @property
@@ -314,11 +315,11 @@ class QueueView(RowView):
         """The queue itself, None where jobs name a queue that does not exist."""
         return self._ledger.snapshot.queues.objects[self.row]
 
-    created = cell(float, lambda ledger: ledger.snapshot.queues.created)
+    created = cell(float, attrgetter("snapshot.queues.created"))
     """When the queue was created, in seconds."""
-    priority = cell(int, lambda ledger: ledger.snapshot.queues.priority)
+    priority = cell(int, attrgetter("snapshot.queues.priority"))
     """Larger comes first."""
-    is_open = cell(bool, lambda ledger: ledger.snapshot.queues.is_open)
+    is_open = cell(bool, attrgetter("snapshot.queues.is_open"))
     """Whether the queue accepts jobs."""
 
     @property
@@ -332,9 +333,9 @@ class QueueView(RowView):
         """The rows of this queue, its parent, the parent's parent and so on."""
         return self._ledger.snapshot.queues.lines[self.row]
 
-    is_parent = cell(bool, lambda ledger: ledger.snapshot.queues.is_parent)
+    is_parent = cell(bool, attrgetter("snapshot.queues.is_parent"))
     """Whether other queues are below this one."""
-    reclaimable = cell(bool, lambda ledger: ledger.snapshot.queues.reclaimable)
+    reclaimable = cell(bool, attrgetter("snapshot.queues.reclaimable"))
     """Whether other queues may reclaim from this one."""
 
     @property

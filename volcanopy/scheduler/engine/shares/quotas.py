@@ -24,7 +24,8 @@ class Quotas:
         """Jobs with reserved nodes may use these whatever the share of their queue."""
         self.jobs_with_reserved_nodes = jobs_with_reserved_nodes
         self._limits: list[Limit] = []
-        self._sharing: list[ShareRules] = []
+        self._within_share: list[Limit] = []
+        self._beyond_share: list[Limit] = []
         self._reclaiming: list[ShareRules] = []
         self._all: list[ShareRules] = []
         self._closed: dict[tuple[int, int], Rejection | None] = {}
@@ -36,7 +37,8 @@ class Quotas:
                 self._limits.append(partial(self._rejection_of_job, plugin.queue_verdict))
             if isinstance(plugin, ShareRules):
                 self._all.append(plugin)
-                self._sharing += [plugin] if allocates else []
+                self._within_share += [plugin.within_share] if allocates else []
+                self._beyond_share += [plugin.beyond_share] if allocates else []
                 self._reclaiming += [plugin] if "enablePreemptive" not in off else []
         self._beyond = True
         self.rejected_by_share = set[int]()
@@ -54,11 +56,11 @@ class Quotas:
 
     def within_limits(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """As :meth:`allocatable`, without regard to fair shares."""
-        return next(filter(None, (limit(queue, task, count) for limit in self._limits)), None)
+        return _first(self._limits, queue, task, count)
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Return why the tasks exceed the fair share of the queue; such tasks are only allocated what others cannot use."""
-        return next(filter(None, (rules.within_share(queue, task, count) for rules in self._sharing)), None)
+        return _first(self._within_share, queue, task, count)
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
@@ -75,7 +77,7 @@ class Quotas:
             return rejection
         if job is not None and job.row in self.jobs_with_reserved_nodes():
             return None
-        return next(filter(None, (rules.beyond_share(queue, task, count) for rules in self._sharing)), None)
+        return _first(self._beyond_share, queue, task, count)
 
     @property
     def is_beyond_shares(self) -> bool:
@@ -124,3 +126,11 @@ class Quotas:
     def reported(self) -> QueueShares | None:
         """The shares of all queues, which are written into their statuses when the session ends; None without any."""
         return self._all[0].queue_shares() if self._all else None
+
+
+def _first(limits: Iterable[Limit], queue: QueueView, task: TaskView, count: int) -> Rejection | None:
+    for limit in limits:
+        rejection = limit(queue, task, count)
+        if rejection is not None:
+            return rejection
+    return None
