@@ -81,6 +81,11 @@ class NodeColumns(Columns):
         column: Ints = self._table[position]
         return column
 
+    def of(self, positions: Sequence[int]) -> Ints:
+        """(P, M): the columns of the resources at these positions."""
+        self._read.update(positions)
+        return self._table.take(positions, axis=0)
+
     @property
     def cpu_and_memory(self) -> Ints:
         """(2, M): the first two resources of every axis."""

@@ -5,7 +5,7 @@ array operations. A table of amounts is column-major: one contiguous run of numb
 scheduler walks along. A float appears only as a share or a score.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -140,6 +140,10 @@ class Columns:
         """The (M,) column of the resource at this position of the axis."""
         column: Ints = self.values[position]
         return column
+
+    def of(self, positions: Sequence[int]) -> Ints:
+        """(P, M): the columns of the resources at these positions."""
+        return self.values.take(positions, axis=0)
 
     @property
     def cpu_and_memory(self) -> Ints:

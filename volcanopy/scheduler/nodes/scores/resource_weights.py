@@ -40,22 +40,21 @@ class Strategies:
         named = ((name, weights.get(name, 0), name in least) for name in axis.names)
         return _strategies(axis, tuple(each for each in named if each[1] > 0), best)
 
-    def of_tasks(self, tasks: TasksView) -> "list[_Part]":
+    def of_tasks(self, tasks: TasksView) -> "_Requests":
         """What follows from the tasks alone."""
-        requests = [(each, tasks.request.values[each.position]) for each in self.resources]
-        total = sum(((request > 0) * each.weight for each, request in requests), start=np.zeros((len(tasks), 1)))
-        scale = self.best / np.maximum(total, 1)
-        return [
-            _Part(
-                each.position,
-                each.least,
-                request.astype(np.float64),
-                (request > 0) * each.weight * scale,
-                None if request.all() else request == 0,
-            )
-            for each, request in requests
-            if request.any()
-        ]
+        every = [(each, tasks.request.values[each.position]) for each in self.resources]
+        total = sum(((request > 0) * each.weight for each, request in every), start=np.zeros((len(tasks), 1)))
+        requested = [(each, request) for each, request in every if request.any()]
+        amounts: Ints = np.array([request for _, request in requested]).reshape(len(requested), len(tasks), 1)
+        weights = np.array([each.weight for each, _ in requested], dtype=np.float64).reshape(-1, 1, 1)
+        least = np.array([each.least for each, _ in requested], dtype=np.bool_).reshape(-1, 1, 1)
+        return _Requests(
+            [each.position for each, _ in requested],
+            least if least.any() else None,
+            amounts.astype(np.float64),
+            (amounts > 0) * weights * (self.best / np.maximum(total, 1)),
+            None if amounts.all() else amounts == 0,
+        )
 
 
 @lru_cache(maxsize=64)
@@ -65,17 +64,18 @@ def _strategies(axis: Axis, named: tuple[tuple[str, int, bool], ...], best: floa
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """The part of one resource in the scores of S tasks."""
+class _Requests:
+    """What S tasks request of the P resources that count and that any of them requests."""
 
-    position: int
-    least: bool
-    request: Floats
-    """(S, 1)."""
-    weight: Floats
-    """(S, 1): what the resource adds to the score of the best node; 0 for tasks that do not request it."""
+    positions: list[int]
+    least: Mask | None
+    """(P, 1, 1): :attr:`Strategy.least`; None if it is so for none."""
+    amounts: Floats
+    """(P, S, 1)."""
+    weights: Floats
+    """(P, S, 1): what a resource adds to the score of the best node; 0 for tasks that do not request it."""
     unrequested: Mask | None
-    """(S, 1): the tasks that do not request it; None if all do."""
+    """(P, S, 1): the tasks that do not request it; None if all do."""
 
 
 def gathered(values: Any, prefix: str) -> Any:
@@ -100,29 +100,20 @@ def weighted_mean(tasks: TasksView, nodes: NodesView, strategies: Strategies) ->
 
     Resources that a task does not request or a node does not have do not count; 0 where the task does not fit.
     """
-    scores: Floats | None = None
-    misfit: Mask | None = None
-    for part in tasks.once(strategies, strategies.of_tasks):
-        room = amounts(nodes.allocatable.at(part.position))
-        fraction = amounts(nodes.used.at(part.position)) + part.request
-        if not nodes.all_have(part.position):
-            room = np.where(room > 0, room, np.inf)
-        fraction /= room
-        beyond = fraction > 1.0
-        if part.unrequested is not None:
-            beyond &= ~part.unrequested
-        misfit = beyond if misfit is None else misfit | beyond
-        if part.least:
-            fraction = np.where(room < np.inf, 1.0 - fraction, 0.0)
-        fraction *= part.weight
-        scores = fraction if scores is None else np.add(scores, fraction, out=scores)
-    if scores is None or misfit is None:
+    requests = tasks.once(strategies, strategies.of_tasks)
+    if not requests.positions:
         return np.zeros((len(tasks), len(nodes)), dtype=np.float64)
-    scores[misfit] = 0.0
+    room: Floats = nodes.allocatable.of(requests.positions)[:, None].astype(np.float64)
+    fractions: Floats = nodes.used.of(requests.positions)[:, None] + requests.amounts
+    if not all(map(nodes.all_have, requests.positions)):
+        room = np.where(room > 0, room, np.inf)
+    fractions /= room
+    beyond = fractions > 1.0
+    if requests.unrequested is not None:
+        beyond &= ~requests.unrequested
+    if requests.least is not None:
+        fractions = np.where(requests.least, np.where(room < np.inf, 1.0 - fractions, 0.0), fractions)
+    fractions *= requests.weights
+    scores: Floats = np.add.reduce(fractions, axis=0)
+    scores[np.logical_or.reduce(beyond, axis=0)] = 0.0
     return scores
-
-
-def amounts(column: Ints) -> Floats:
-    """One resource of N nodes as (N,) floats; that of a single node without an axis, which numpy broadcasts twice as fast."""
-    values = column.astype(np.float64)
-    return values.reshape(()) if len(values) == 1 else values
