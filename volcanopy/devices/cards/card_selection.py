@@ -207,7 +207,10 @@ class CardChoice:
 
     def moved(self, distance: int) -> "CardChoice":
         """The same choice on another node, whose cards have numbers larger by this."""
-        return replace(self, cards=tuple(cards + distance for cards in self.cards)) if distance else self
+        if not distance:
+            return self
+        cards = tuple([cards + distance for cards in self.cards])
+        return CardChoice(self.fits, self.score, cards, self.positions, self.memory, self.instances)
 
 
 def choose(

@@ -75,7 +75,8 @@ class NodeAssignments(Generic[G]):
         status, node, changes = ledger.status, ledger.node, list[tuple[int, int]]()
         for row in rows:
             if row in self._waiting:
-                place = 2 * int(node[row]) + (status[row] == Status.PIPELINED) if status[row] in _PLACED else NONE
+                now = int(status[row])  # numpy compares its own numbers with those of an enumeration slowly
+                place = 2 * int(node[row]) + (now == Status.PIPELINED) if now in _PLACED else NONE
                 if place != self._places.get(row, NONE):
                     changes.append((row, place))
         for row, _ in changes:
