@@ -24,6 +24,9 @@ def test_a_job_is_submitted_awaited_explained_and_read(kubeconfig: Path) -> None
     assert list(job.logs()) == [f"{job.name}-main-0"]
     with pytest.raises(JobError, match="has ended: Completed"):
         job.cancel()
+    for submitted in (job, Job.attach(job.name, kubeconfig=kubeconfig)):
+        with pytest.raises(JobError, match=f'job "{job.name}" is submitted already: make a new one to run it again'):
+            submitted.submit()
 
 
 async def test_a_waiting_job_is_explained_and_cancelled(kubeconfig: Path) -> None:

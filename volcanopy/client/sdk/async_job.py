@@ -158,7 +158,9 @@ class AsyncJob:
             yield client, body
 
     async def submit(self) -> None:
-        """Create the job; its name is in ``name`` afterwards. Raises JobError."""
+        """Create the job; its name is in ``name`` afterwards. Raises JobError, also where it exists already."""
+        if self._seen is not None:
+            raise JobError(f'job "{self.name}" is submitted already: make a new one to run it again')
         created = await self._connected.create(self.manifest)
         self.name = self._see(created).metadata.name
 
