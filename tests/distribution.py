@@ -38,6 +38,7 @@ _ON_CONTROL_PLANE = (
     "packages/apiserver/tests/contract/test_stories.py",
     "packages/apiserver/tests/contract/test_structural.py",
     "tests/charts/test_install.py",
+    "tests/cli/ui/test_permissions.py",
     "tests/cli/ui/test_sign_in.py",
     "tests/contract/test_volcano_objects.py",
     "tests/contract/test_workloads.py",

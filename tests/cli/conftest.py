@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import yaml
 
 from tests.cli.fake_api_server import FakeApiServer, fake_api_server
@@ -36,6 +38,17 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with local_cluster(path, *(["--run-as-root"] if os.getuid() == 0 else [])):
         yield path
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """What a command does to logging in its own process is undone."""
+    root, before = logging.getLogger(), structlog.get_config() if structlog.is_configured() else None
+    handlers, level = root.handlers, root.level
+    yield
+    structlog.reset_defaults() if before is None else structlog.configure(**before)
+    root.handlers, root.level = handlers, level
+    logging.captureWarnings(capture=False)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import os
 import pty
 import select
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 
 from tests.cli.run_commands import run_program
@@ -340,14 +338,3 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
             assert said in str(stopped.value)
             assert stopped.value.status == status
     assert not (tmp_path / ".kube").exists()
-
-
-@pytest.fixture
-def own_logging() -> Iterator[None]:
-    """What a command does to logging in its own process is undone."""
-    root, before = logging.getLogger(), structlog.get_config()
-    handlers, level = root.handlers, root.level
-    yield
-    structlog.configure(**before)
-    root.handlers, root.level = handlers, level
-    logging.captureWarnings(capture=False)

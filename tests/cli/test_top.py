@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run_commands import COMMAND, Run, read_until, terminal, until
-from tests.cli.ui.api_server import connection, install, serving
+from tests.cli.ui.api_server import USERS, connection, install, serving
 from tests.cli.ui.conftest import GANG
 from volcanopy.cli import top
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.raw_kinds import JOBS
+
+pytestmark = pytest.mark.usefixtures("own_logging")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,15 @@ def test_a_narrow_terminal_has_phase_and_reason_of_jobs_and_all_columns_of_queue
     assert re.search(r"NAME +PHASE +QUEUE +AGE +REASON", shown)
     assert re.search(r"QUEUE +\S+ +ALLOCATED +FAIR SHARE +CAPABILITY +WAITING +STATE", shown)
     assert re.search(r"test-top/waits .*Pending .*request exceeds", shown)
+
+
+async def test_what_a_user_may_not_list_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(rbac=True, users=USERS) as server:
+        await install(server)
+        async with Client(connection(server, "token-of-eve")) as client:
+            await top.show(client, None, "", once=True)
+    out, err = capsys.readouterr()
+    assert (out.splitlines()[-1], err) == ("you may not list queues, podgroups, batchjobs, nodes, pods", "")
 
 
 async def test_ages_grow_while_the_cluster_does_not_change(monkeypatch: pytest.MonkeyPatch) -> None:

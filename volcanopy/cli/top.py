@@ -4,6 +4,7 @@ It shows the documents of the web page.
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from volcanopy.api import quantity
 from volcanopy.api.model import Json
+from volcanopy.cli import logs
 from volcanopy.cli.framework import tables
 from volcanopy.cli.ui import documents
 from volcanopy.cli.ui.cluster_view import ClusterView
@@ -42,6 +44,7 @@ _AGES = 5.0
 
 async def show(client: Client, namespace: str | None, resource: str, *, once: bool) -> None:
     """Show the cluster until Ctrl-C; once if asked, or where the output is no terminal."""
+    logs.configure(level=logging.ERROR)  # problems of watches are shown below the nodes
     view = ClusterView(client, namespace, current_time)
     console = tables.console()
     running = asyncio.create_task(view.run())
@@ -87,8 +90,8 @@ def picture(view: ClusterView, resource: str, now: datetime, console: Console) -
     parts: list[RenderableType] = [_counts(overview), _resources(overview, bar), _queues(queues, rows // 3, bar)]
     parts.append(_jobs(jobs, rows // 3, is_wide=is_wide) if jobs["total"] else Text("no jobs"))
     parts.append(_nodes(documents.cluster_map(view), resource or queues["resource"], rows // 3, bar))
-    problems = [f"{missing.kind}: {missing.message}" for missing in view.missing()]
-    return Group(*parts, *(Text(printable(text), style="red") for text in problems))
+    problems, forbidden = view.problems()
+    return Group(*parts, *(Text(printable(text), style="red") for text in problems), Text(forbidden, style="dim"))
 
 
 def _counts(overview: Json) -> Text:

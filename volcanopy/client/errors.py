@@ -59,6 +59,11 @@ def not_served(resource: str = "this resource") -> str:
     )
 
 
+def is_forbidden(message: str) -> bool:
+    """Return whether a message of the API server is that of a user without the permission."""
+    return _FORBIDDEN.search(message) is not None
+
+
 def _forbidden(fault: "ApiError") -> str:
     match = _FORBIDDEN.search(fault.message)
     if not match:
@@ -67,7 +72,7 @@ def _forbidden(fault: "ApiError") -> str:
     where = f' in namespace "{match["namespace"]}"' if match["namespace"] else ""
     return (
         f'forbidden: user "{match["user"]}" cannot {match["verb"]} {resource}{where}; '
-        "request a role that allows it from your administrator, or choose another --context"
+        "request a role that allows it from your administrator"
     )
 
 

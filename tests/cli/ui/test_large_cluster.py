@@ -122,10 +122,11 @@ async def test_every_page_shows_ten_thousand_jobs_and_five_thousand_nodes() -> N
 @needs_browser
 async def test_what_cannot_be_read_is_not_shown_as_missing() -> None:
     async with served(filled=False) as (url, view), browser() as tab:
-        view._nodes.fault = 'nodes is forbidden: User "ada" cannot list resource "nodes"'
+        view._nodes.fault = 'nodes is forbidden: User "ada" cannot list resource "nodes" in API group ""'
         await opened(tab, url, "nodes")
         await tab.get_by_text("not known: nodes cannot be read").wait_for()
-        await tab.get_by_role("alert").filter(has_text='User "ada" cannot list').wait_for()
+        await tab.get_by_role("alert").filter(has_text="you may not list nodes").wait_for()
+        assert await tab.locator("#live").inner_text() == "live"
         await opened(tab, url, "")
         assert "? nodes" in await tab.inner_text("main")
         await opened(tab, url, "jobs")

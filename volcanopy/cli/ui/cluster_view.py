@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.ui.decisions import Decisions
 from volcanopy.cli.ui.node_usage import NodeUsage
 from volcanopy.cli.ui.samples import PERIOD, Samples
+from volcanopy.client.errors import is_forbidden
 from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NODES, POD_GROUPS, PODS, QUEUES, slim, slimming
 from volcanopy.kube.cache.name_conflicts import precedence
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
@@ -26,14 +26,6 @@ FIRST_LISTS = 10.0
 """Longest time in seconds for the first lists before pages are shown without those that failed."""
 
 
-@dataclass(frozen=True)
-class Missing:
-    """A kind whose objects are not up to date, and why."""
-
-    kind: str
-    message: str
-
-
 T = TypeVar("T")
 _Watches = Sequence[Reflector[T] | OptionalReflector[T]]
 """The watches of a kind, one for each API in their order."""
@@ -46,7 +38,7 @@ class ClusterView:
     """
 
     def __init__(self, client: Client, namespace: str | None, now: Callable[[], datetime]) -> None:
-        self._now = now
+        self.namespace, self._now = namespace, now
         self.usage, self.decisions, self.samples = NodeUsage(), Decisions(), Samples()
         self.revision = 1
         """Grows with every change of an object."""
@@ -93,9 +85,18 @@ class ClusterView:
         """The number of pods."""
         return len(self._pods.objects)
 
-    def missing(self) -> list[Missing]:
-        """Return the kinds that are not up to date: their watch fails, or the user may not read them."""
-        return [Missing(watch.kind.plural, watch.fault) for watch in self._required if watch.fault]
+    def missing(self) -> dict[str, str]:
+        """Return the kinds that are not up to date, and why: their watch fails, or the user may not read them."""
+        return {watch.kind.plural: watch.fault for watch in self._required if watch.fault}
+
+    def problems(self) -> tuple[list[str], str]:
+        """Return why kinds are not up to date, each reason once, and which kinds the user may not list."""
+        kinds: dict[str, list[str]] = {}
+        for kind, message in self.missing().items():
+            kinds.setdefault("" if is_forbidden(message) else message, []).append(kind)
+        forbidden = ", ".join(kinds.pop("", ()))
+        reasons = [f"{', '.join(names)}: {message}" for message, names in kinds.items()]
+        return reasons, f"you may not list {forbidden}" if forbidden else ""
 
     @property
     def unknown(self) -> list[str]:

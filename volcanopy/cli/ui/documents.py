@@ -261,6 +261,7 @@ def queue_page(view: ClusterView, name: str, resource: str, now: datetime) -> Js
             for unit in document["resources"]
         ],
         "amounts": document["amounts"][name],
+        "where": f" in namespace {view.namespace}" if view.namespace else "",
         "users": [[user, *counts] for user, counts in sorted(users.items())],
         "jobs": jobs(view, {"queue": name}, now),
     }

@@ -269,7 +269,8 @@ class Page:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_PERIOD):
                         revision = await viewer.view.change_after(revision)
-                event = json.dumps({"revision": revision, "missing": _problems(viewer.view)})
+                missing, forbidden = viewer.view.problems()
+                event = json.dumps({"revision": revision, "missing": missing, "forbidden": forbidden})
                 if event != sent or machine.monotonic() - last > _SILENCE:
                     sent, last = event, machine.monotonic()
                     await response.write(f"data: {event}\n\n".encode())
@@ -286,7 +287,7 @@ class Page:
 
     async def _history(self, request: web.Request) -> web.Response:
         """Return the amounts of queues over a period, from Prometheus, to those who may list queues."""
-        if any(missing.kind == QUEUES.plural for missing in request[VIEWER].view.missing()):
+        if QUEUES.plural in request[VIEWER].view.missing():
             raise web.HTTPForbidden(text="you may not list queues")
         if not self._settings.prometheus:
             raise web.HTTPNotFound(text="start with --prometheus URL for longer periods")
@@ -341,14 +342,6 @@ class Page:
         async with self._asking:
             state = await cluster_state(viewer.client)
             return _json(await in_thread(questions.ask, state, question, current_time()))
-
-
-def _problems(view: ClusterView) -> list[str]:
-    """Return why kinds are not up to date, each reason once."""
-    kinds: dict[str, list[str]] = {}
-    for kind in view.missing():
-        kinds.setdefault(kind.message, []).append(kind.kind)
-    return [f"{', '.join(names)}: {message}" for message, names in kinds.items()]
 
 
 async def _body_of(request: web.Request) -> Any:

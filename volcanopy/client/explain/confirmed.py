@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from volcanopy.api.config_file import ConfigError
 from volcanopy.api.quantity import QuantityError
 from volcanopy.client import whatif_engine
+from volcanopy.client.errors import cluster_error
 from volcanopy.client.scheduler_config import configured
 from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfinished_jobs
 from volcanopy.installed.entry_points import ThirdPartyError
@@ -71,7 +72,7 @@ async def cluster_state(client: Client) -> ClusterState:
         jobs = {view.api: await unfinished_jobs(view) for view in apis}
         text = await configured(client)
     except Forbidden as fault:
-        raise UnreadableError(str(fault)) from None
+        raise UnreadableError(str(cluster_error(fault))) from None
     except KubeError:
         raise UnreadableError("the objects of the cluster cannot be read") from None
     try:

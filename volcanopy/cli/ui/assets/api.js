@@ -41,13 +41,14 @@ async function parsed(response) {
   return document;
 }
 
-// Calls `changed` at every change of the cluster, and `state` with what is not up to date (null while disconnected).
+// Calls `changed` at every change of the cluster, and `state` with what is not up to date (null while disconnected)
+// and what the user may not list.
 export function follow(changed, state) {
   const source = new EventSource("/api/changes");
   let revision = 0;
   source.onmessage = (event) => {
     const message = JSON.parse(event.data);
-    state(message.missing);
+    state(message.missing, message.forbidden);
     if (message.revision !== revision) {
       revision = message.revision;
       changed(revision);

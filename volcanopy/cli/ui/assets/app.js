@@ -112,11 +112,13 @@ function report(page, error) {
   current = { ...page, refresh: async () => show() };
 }
 
-function state(missing) {
+function state(missing, forbidden) {
   live.classList.toggle("off", missing === null || missing.length > 0);
   live.textContent = missing === null ? "disconnected: shown is the last known state" : missing.length ? "not up to date" : "live";
-  problem.hidden = !missing?.length;
-  problem.textContent = (missing ?? []).join("; ");
+  const problems = [...(missing ?? []), forbidden].filter(Boolean);
+  problem.hidden = !problems.length;
+  problem.className = missing?.length ? "error" : "dim";
+  problem.textContent = problems.join("; ");
 }
 
 // A refresh that a control of the page has begun.

@@ -23,20 +23,28 @@ function shown(children) {
 // so that focus, selected text, open details and scrolled positions survive.
 export function fill(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement : null;
-  const target = focused?.getAttribute("href");
+  const href = focused?.getAttribute("href");
   reconcile(element, shown(children).map((child) => (child instanceof Node ? child : document.createTextNode(child))));
-  if (!target || focused.getAttribute("href") === target) return;
-  [...element.querySelectorAll("a")].find((link) => link.getAttribute("href") === target)?.focus({ preventScroll: true });
+  if (!href || (document.activeElement === focused && focused.getAttribute("href") === href)) return;
+  [...element.querySelectorAll("a")].find((link) => link.getAttribute("href") === href)?.focus({ preventScroll: true });
 }
 
 function reconcile(parent, wanted) {
-  const present = [...parent.childNodes];
+  const rows = new Map([...parent.childNodes].map((old) => [target(old), old]));
   wanted.forEach((next, place) => {
-    const old = present[place];
-    if (!old) parent.append(next);
+    const key = target(next), row = key && rows.get(key), present = parent.childNodes[place];
+    if (row && row !== present) parent.insertBefore(row, present ?? null);
+    rows.delete(key);
+    const old = row ?? present;
+    if (!old || (key && !row)) parent.insertBefore(next, old ?? null);
     else if (old !== next && !adopts(old, next)) old.replaceWith(next);
   });
-  for (const old of present.slice(wanted.length)) old.remove();
+  for (const old of [...parent.childNodes].slice(wanted.length)) old.remove();
+}
+
+// What a row is about, for one that moves: where its first link leads.
+function target(node) {
+  return node.nodeName === "TR" ? node.querySelector("a")?.getAttribute("href") : undefined;
 }
 
 // Makes an element that is shown equal to a new one; false if it must be replaced. What has a state of its own has a method
