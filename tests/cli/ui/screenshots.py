@@ -8,12 +8,13 @@ import asyncio
 import base64
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,7 +31,7 @@ PAGES = {
     "queue": "queues/language",
     "jobs": "jobs",
     "job": "jobs/default/large",
-    "running-job": "jobs/default/vision-gang",
+    "running-job": "jobs/default/training",
     "flows": "flows",
     "flow": "flows/default/pipeline",
     "nodes": "nodes",
@@ -45,6 +46,16 @@ _TO_WEBP = """async (png) => {
   const blob = await canvas.convertToBlob({ type: "image/webp", quality: 0.8 });
   return Array.from(new Uint8Array(await blob.arrayBuffer()));
 }"""
+TRAINING = """
+import time
+weights = bytearray(150 << 20)
+for step in range(1, 100_000):
+    end = time.process_time() + 0.6
+    while time.process_time() < end: pass
+    print(f"step {step}: loss {2.5 / step ** 0.3:.4f}", flush=True)
+    time.sleep(0.4)
+"""
+"""What runs as processes of this machine for the picture of a running job, which has usage and a log of it."""
 NODES = 12
 SAMPLES = 25
 """Samples of the queues in the chart, one each 2 seconds."""
@@ -96,15 +107,23 @@ def manifests(seed: int = 7) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """Run a cluster under load; yield the address of its page."""
-    kubeconfig = folder / "kubeconfig"
-    words = [*COMMAND, "local", "up", "--simulate", str(NODES), "--kubeconfig", str(kubeconfig)]
+def local_up(kubeconfig: Path, *options: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Run a cluster; yield the address of its page, and the environment of commands."""
+    words = [*COMMAND, "local", "up", *options, "--kubeconfig", str(kubeconfig)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         address = next(line for line in process.stdout if line.startswith("Web page: ")).split()[-1]
-        environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
+        yield address, os.environ | {"KUBECONFIG": str(kubeconfig)}
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """Run a cluster under load; yield the address of its page."""
+    with local_up(folder / "kubeconfig", "--simulate", str(NODES)) as (address, environment):
         submit = [*COMMAND, "job", "submit", "-f", "-"]
         wait = [*COMMAND, "job", "wait", "--all", "--for", "phase=Running", "--timeout", "120s"]
         first, second = manifests()
@@ -113,9 +132,28 @@ def cluster(folder: Path) -> Iterator[str]:
         flow = [*COMMAND, "jobflow", "create", "-f", str(EXAMPLES / "10-flow")]
         subprocess.run(flow, env=environment, check=True, stdout=subprocess.DEVNULL)
         yield address
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def training(folder: Path) -> Iterator[str]:
+    """Run a gang as processes of this machine; yield the address of the page."""
+    with local_up(folder / "processes", *(["--run-as-root"] if os.getuid() == 0 else [])) as (address, environment):
+        run = [
+            *COMMAND,
+            "job",
+            "run",
+            "--here",
+            "--name",
+            "training",
+            "--replicas",
+            "2",
+            "--cpu",
+            "1",
+            "--memory",
+            "300Mi",
+        ]
+        subprocess.run([*run, "--", sys.executable, "-c", TRAINING], env=environment, check=True)
+        yield address
 
 
 async def recorded(address: str) -> None:
@@ -128,17 +166,18 @@ async def recorded(address: str) -> None:
             await asyncio.sleep(1)
 
 
-async def shoot(address: str, folder: Path, width: int, scheme: str) -> None:
-    """Save a picture of each page."""
+async def shoot(addresses: Mapping[str, str], folder: Path, width: int, scheme: str) -> None:
+    """Save a picture of each page; ``addresses`` has that of a page which is not on the default one."""
     async with browser(width, scheme) as tab, browser() as converter:
         for name, path in PAGES.items():
-            await tab.goto(f"{address}#/{path}")
+            await tab.goto(f"{addresses.get(name, addresses[''])}#/{path}")
             await tab.locator("main [data-ready]").wait_for()
             if name == "job":
                 await tab.get_by_text("more nodes like").first.wait_for()
             if name == "running-job":
-                await tab.get_by_role("button", name="vision-gang-worker-0").click()
-                await tab.get_by_role("region", name="Log of vision-gang-worker-0").wait_for()
+                await tab.get_by_text(re.compile(", cpu 0.* of 1, memory .* of 300Mi")).first.wait_for()
+                await tab.get_by_role("button", name="training-main-0").click()
+                await tab.get_by_role("region", name="Log of training-main-0").filter(has_text="step 5:").wait_for()
             if name == "whatif":
                 await ask(tab)
             await tab.wait_for_function("document.getAnimations().length === 0")
@@ -191,19 +230,24 @@ async def walk(address: str) -> None:
         )
 
 
-async def pictures(address: str, folder: Path) -> None:
+async def pictures(address: str, job_address: str, folder: Path) -> None:
     """Write all pictures, and walk through the questions."""
     await recorded(address)
     await walk(address)
+    addresses = {"": address, "running-job": job_address}
     for width, scheme in SIZES:
-        await shoot(address, folder, width, scheme)
+        await shoot(addresses, folder, width, scheme)
 
 
 def main(folder: Path) -> None:
     """Run a cluster, and take its pictures."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, cluster(Path(temporary)) as address:
-        asyncio.run(pictures(address, folder))
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        cluster(Path(temporary)) as address,
+        training(Path(temporary)) as job,
+    ):
+        asyncio.run(pictures(address, job, folder))
 
 
 if __name__ == "__main__":

@@ -220,6 +220,19 @@ async def test_on_phones_the_picture_of_a_flow_fits_and_charts_end_with_now(pipe
         await tab.locator(".bars .ticks").get_by_text("now", exact=True).wait_for()
 
 
+async def test_a_large_screen_is_used_and_a_phone_has_a_pod_name_in_one_line(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser(2560) as large, browser(390) as phone:
+        await large.goto(f"{url}#/")
+        await large.locator("main [data-ready]").wait_for()
+        cards = [await card.bounding_box() for card in await large.locator("main .card").all()]
+        assert max(box["x"] + box["width"] for box in cards) > 2500
+        assert len({box["y"] for box in cards}) == 1
+        await phone.goto(f"{url}#/jobs/test-browser/runs")
+        pod = await phone.get_by_role("button", name="runs-worker-0").bounding_box()
+        assert pod
+        assert pod["height"] < 32
+
+
 async def test_a_question_is_answered_on_the_page(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, _), browser() as tab:
         await tab.goto(f"{url}#/whatif")

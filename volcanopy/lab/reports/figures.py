@@ -26,11 +26,8 @@ def figures(firsts: Mapping[str, Outcome]) -> list[Json]:
     time), ``classes`` (bars by class), ``gantt``, or ``text``. ``colour`` is the place in the list of colours; times are
     seconds since the beginning.
     """
-    charts = [_runs(name, outcome) for name, outcome in firsts.items()]
-    begins, ends = ([chart[key] for chart in charts if key in chart] for key in ("begin", "end"))
-    for chart in charts:  # on one axis, so that they can be compared
-        chart |= {"begin": min(begins, default=0.0), "end": max(ends, default=0.0)}
-    end = max(outcome.end for outcome in firsts.values())
+    end = max(outcome.end for outcome in firsts.values())  # of all axes, so that figures can be compared
+    charts = [_runs(name, outcome) | {"end": round(end, 1)} for name, outcome in firsts.items()]
     return [
         *_over_time(firsts),
         *(
@@ -193,8 +190,6 @@ def _runs(name: str, outcome: Outcome) -> Json:
         "note": f"The first {_RUNS} runs that ended." if len(outcome.placements) > _RUNS else "",
         "wide": True,
         "rows": rows,
-        "begin": round(shown[0].begin, 1),
-        "end": round(max(ends), 1),
         "queues": list(colours.items()),
     }
 

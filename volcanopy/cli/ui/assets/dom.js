@@ -131,7 +131,7 @@ export function amount(resource, units) {
       value /= 1024;
       suffix = next;
     }
-    return trimmed(value) + suffix;
+    return trimmed(value < 100 ? value : Math.round(value)) + suffix;
   }
   return String(units);
 }

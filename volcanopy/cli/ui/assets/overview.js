@@ -11,7 +11,7 @@ export function overview() {
       data.alerts.length
         ? h("ul", { class: "card", role: "list", "aria-label": "Attention" }, data.alerts.map((alert) => h("li", { class: alert.severity }, alert.message)))
         : null,
-      h("div", { class: "grid halves" },
+      h("div", { class: "grid halves quarters" },
         card("Cluster", figures(data), data.resources.length ? resources(data.resources) : nothing(data, ["nodes"], "no nodes")),
         card("Waiting jobs by reason", waiting(data)),
         card(`Queues, ${data.queues.resource}`, tree(data.queues)),

@@ -32,12 +32,12 @@ const KINDS = {
       series.length > 1 ? legend(series.map((name, place) => [name, distinct(place)])) : null,
     ];
   },
-  gantt({ title, rows, begin, end, queues }) {
+  gantt({ title, rows, end, queues }) {
     const lanes = rows.map((runs) => ({
       label: runs.map(({ title: text }) => text).join("; "),
       strips: runs.map(({ from, until, colour, title: text }) => ({ from, until, fill: distinct(colour), title: text })),
     }));
-    return [gantt(lanes, { begin, end, time: elapsed, dense: true, label: title }), queues.length > 1 ? legend(queues.map(([name, place]) => [name, distinct(place)])) : null];
+    return [gantt(lanes, { begin: 0, end, time: elapsed, dense: true, label: title }), queues.length > 1 ? legend(queues.map(([name, place]) => [name, distinct(place)])) : null];
   },
   text: () => [],
 };
