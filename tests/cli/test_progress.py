@@ -1,6 +1,8 @@
 """Progress on terminals: jobs as rows of the table of `local run`, and a line for each wait."""
 
 import io
+import os
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,3 +99,13 @@ def test_a_wait_shows_its_job_on_a_terminal(processes: Path) -> None:
         read_until(end, process, f'job "{job.name}": Pending: ')
         job.cancel()
         assert f'job "{job.name}" cannot become Completed: it is Terminated' in read_until(end, process)
+
+
+@pytest.mark.slow("starts two processes that simulate")
+def test_an_interrupted_simulation_ends_without_a_traceback() -> None:
+    words = [*COMMAND, "simulate", "ml:jobs=400,days=2", "--processes", "2", "--seeds", "2"]
+    with terminal(words, {}, 80) as (process, end):
+        read_until(end, process, "0:00:01")  # while the workers start
+        os.killpg(process.pid, signal.SIGINT)
+        assert "Traceback" not in read_until(end, process)
+        assert process.wait(60) == 130

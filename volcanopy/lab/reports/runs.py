@@ -1,10 +1,12 @@
 """Runs of a comparison: each configuration with each seed, in parallel."""
 
 import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
+from typing import Any
 
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.errors import CommandError
@@ -63,15 +65,47 @@ def run_all(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[
     return outcomes
 
 
+_parts: Any = None
+"""In a worker: the progress of all runs, shared with the parent process."""
+
+
+def _share(parts: Any) -> None:
+    global _parts  # noqa: PLW0603
+    _parts = parts
+
+
+def _in_worker(number: int, task: SimulationRun) -> Outcome:
+    def note(part: float) -> None:
+        _parts[number] = part
+
+    outcome = simulate(task, note)
+    note(1.0)
+    return outcome
+
+
 def _parallel(tasks: Sequence[SimulationRun], processes: int, progress: Callable[[float], None]) -> list[Outcome]:
+    context = multiprocessing.get_context("spawn")
+    parts = context.Array("d", len(tasks), lock=False)
     workers = min(processes, len(tasks))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        runs = [pool.submit(simulate, task) for task in tasks]
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_share, initargs=(parts,)) as pool:
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers inherit this: Ctrl-C is for the parent
+        runs = [pool.submit(_in_worker, number, task) for number, task in enumerate(tasks)]
+        signal.signal(signal.SIGINT, handler)
         try:
-            for number, run in enumerate(as_completed(runs), start=1):
-                run.result()
-                progress(number / len(tasks))
+            running = set(runs)
+            while running:
+                done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                for run in done:
+                    run.result()
+                progress(_mean(parts))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
             raise
     return [run.result() for run in runs]
+
+
+def _mean(parts: Iterable[float]) -> float:
+    values = list(parts)
+    return sum(values) / len(values)
