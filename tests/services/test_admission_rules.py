@@ -1,5 +1,6 @@
 """The rules of admission through an API server: who may, who asked, what races, what is only warned about."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
