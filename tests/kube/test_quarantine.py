@@ -95,17 +95,24 @@ def cycle_follows(store: Store, change: Change[Any]) -> bool:
     return store.changed.since is not None
 
 
-def test_a_cycle_follows_when_a_pod_can_be_read_again_or_an_unreadable_pod_is_deleted() -> None:
-    """Its node has room again, though nothing else of the pod has changed."""
-    store = filled("node n1 cpu=4\npod foreign cpu=1 node=n1")
+def test_jobs_start_on_the_node_of_a_pod_that_can_be_read_again() -> None:
+    """A watch deletes an object that it cannot read, and adds it when it can: with a cycle, though nothing else of it has changed."""
+    store = filled("node n1 cpu=4\npod foreign cpu=1 node=n1\njob a: 1 x cpu=1")
     pod = store.pods["default/foreign"]
-    store.take([Change(ChangeType.UNREADABLE, versioned(pod, 7), error="wrong")])
-    assert cycle_follows(store, Change(ChangeType.MODIFIED, versioned(pod, 8)))
-    other = pod_of("other", node="n1")
-    store.take([Change(ChangeType.UNREADABLE, versioned(other, 9), error="wrong")])
-    assert cycle_follows(store, Change(ChangeType.DELETED, versioned(other, 10)))
-    store.take([Change(ChangeType.ADDED, bad(other))])
-    assert cycle_follows(store, Change(ChangeType.DELETED, bad(other)))
+    store.take([Change(ChangeType.DELETED, pod), Change(ChangeType.UNREADABLE, versioned(pod, 7), error="wrong")])
+    assert binds(store) == {}
+    assert cycle_follows(store, Change(ChangeType.ADDED, versioned(pod, 8)))
+    assert store.quarantine.entries() == []
+    assert binds(store) == {"default/a-0": "n1"}
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_cycle_follows_when_an_excluded_pod_is_deleted(readable: bool) -> None:
+    store = filled("node n1 cpu=4")
+    pod = pod_of("foreign", node="n1")
+    bad_one = Change(ChangeType.ADDED, bad(pod)) if readable else Change(ChangeType.UNREADABLE, pod, error="wrong")
+    store.take([bad_one])
+    assert cycle_follows(store, Change(ChangeType.DELETED, versioned(pod, 8)))
 
 
 def test_nothing_is_placed_on_a_node_with_a_bad_pod() -> None:

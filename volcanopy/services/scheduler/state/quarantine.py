@@ -68,6 +68,10 @@ class Quarantine:
         """Return the excluded objects."""
         return list(self._excluded.values())
 
+    def excludes(self, item: Object) -> bool:
+        """Whether an object of this name is excluded."""
+        return _identity(item) in self._excluded
+
     def recent(self) -> list[Object]:
         """Return the objects of the state that have changed since :meth:`settle`."""
         return [

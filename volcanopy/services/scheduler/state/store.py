@@ -188,7 +188,7 @@ class Store:
 
     def _is_new(self, item: Object) -> bool:
         """Whether this is a pod that was neither observed nor expected before."""
-        if not isinstance(item, core.Pod):
+        if not isinstance(item, core.Pod) or self.quarantine.excludes(item):
             return False
         key = item.metadata.key
         return key not in self._pods and key not in self._nominations and _identity(item) not in self._writes
