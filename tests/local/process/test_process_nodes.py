@@ -12,6 +12,7 @@ import pytest
 
 from tests.local.process.conftest import ProcessCluster, is_running
 from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NoAnswer
 from volcanopy.local.process.container_spec import Sources
 from volcanopy.local.process.isolation import PlainProcesses
@@ -349,15 +350,15 @@ def _with_environment(variable: str) -> list[int]:
 async def test_a_pod_outlives_statuses_that_the_server_did_not_answer(
     process_cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch_status = process_cluster.client.patch_status
+    patch_status = Client.patch_status
     unanswered = [NoAnswer("http://server", "timed out", maybe_applied=True) for _ in range(3)]
 
-    async def slow(*arguments: Any, **options: Any) -> Any:
+    async def slow(client: Client, *arguments: Any, **options: Any) -> Any:
         if unanswered and arguments[2] == "p":
             raise unanswered.pop()
-        return await patch_status(*arguments, **options)
+        return await patch_status(client, *arguments, **options)
 
-    monkeypatch.setattr(process_cluster.client, "patch_status", slow)
+    monkeypatch.setattr(Client, "patch_status", slow)
     status = await process_cluster.run("p", *SHELL, "echo done")
     assert (status["phase"], terminated(status)["exitCode"], unanswered) == ("Succeeded", 0, [])
 
