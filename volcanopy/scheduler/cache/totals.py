@@ -1,5 +1,7 @@
 """Sums over the tasks of the state, per node, job and role: for one task or for many at once."""
 
+import numpy as np
+
 from volcanopy.scheduler.cache.shapes import Shape
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import claim_tables
@@ -93,9 +95,37 @@ def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) ->
 
 
 def count_many(state: StateTables, rows: Rows) -> None:
-    """As :func:`count` of each of these tasks, which have no claims and no assigned cards or cpus."""
+    """Add these tasks, which have no claims and no assigned cards or cpus, to the sums."""
     columns = state.tasks.plain
     state.tasks.changed.update(rows.tolist())
-    names = ("status", "job", "node", "role", "shape", "gated")
-    for key in zip(*(columns[name][rows].tolist() for name in names), strict=True):
-        state.due[key] = state.due.get(key, 0) + 1
+    status, job, node, role, shape = (columns[name][rows] for name in ("status", "job", "node", "role", "shape"))
+    shapes = state.shapes.all
+    requests = np.array([state.axis.vector(each.request) for each in shapes], dtype=np.int64).T
+    nonzero = np.array([each.nonzero for each in shapes], dtype=np.int64).T
+    best_effort = np.array([each.best_effort for each in shapes], dtype=np.bool_)
+    has_node = node != NONE
+    state.nodes.changed.update(node[has_node].tolist())
+    np.add.at(state.nodes.plain["tasks"], node[has_node], 1)
+    on_node = has_node & ON_NODE[status]
+    releasing = on_node & (status == Status.RELEASING)
+    for table, amounts, chosen in (
+        (state.nodes.amounts["used"], requests, on_node),
+        (state.nodes.amounts["releasing"], requests, releasing),
+        (state.nodes.counts["nonzero"], nonzero, on_node),
+    ):
+        for total, units in zip(table, amounts, strict=True):
+            np.add.at(total, node[chosen], units[shape[chosen]])
+    in_job = job != NONE
+    state.jobs.changed.update(job[in_job].tolist())
+    np.add.at(state.jobs.counts["counts"], (status[in_job], job[in_job]), 1)
+    np.add.at(state.jobs.plain["tasks"], job[in_job], 1)
+    with_role = in_job & (role != NONE)
+    state.roles.changed.update(role[with_role].tolist())
+    np.add.at(state.roles.counts["counts"], (status[with_role], role[with_role]), 1)
+    pending = status == Status.PENDING
+    idle_best_effort = pending & best_effort[shape] & ~columns["gated"][rows]
+    np.add.at(state.jobs.plain["best_effort"], job[in_job & idle_best_effort], 1)
+    np.add.at(state.roles.plain["best_effort"], role[with_role & idle_best_effort], 1)
+    for name, chosen in (("allocated", in_job & HOLDING[status]), ("pending", in_job & pending)):
+        for column, units in zip(state.jobs.amounts[name], requests, strict=True):
+            np.add.at(column, job[chosen], units[shape[chosen]])
