@@ -97,7 +97,7 @@ class Gangs:
 
     # Members with nodes
 
-    # Of a sub-group ``part`` the same methods answer for that alone; a part that is all of its job stands for the job.
+    # With a sub-group ``part`` these methods answer for it alone; a part that is all of its job stands for the job.
 
     def is_ready(self, job: JobView, part: SubJobView | None = None) -> bool:
         """Return whether the job can start: every role and the whole have their minimum, and no gate rejects it."""

@@ -5,12 +5,12 @@ It follows the cluster with own watches; everything else in a verdict depends on
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -174,7 +174,7 @@ class ReviewHandlers:
         self._apis = apis
         self._client, self._cluster, self._closed = next(iter(apis)), cluster, fail_closed
         self._trials = tried
-        self._listing = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self._listing = WeakValueDictionary[str, asyncio.Lock]()
         """By namespace: held while its pods are listed, so that many moves of one user delay no reviews of others."""
 
     @property
@@ -234,7 +234,7 @@ class ReviewHandlers:
         context = await self._with_new_queue(request, await self._with_new_group(request, context))
         if is_moved(request):
             view = in_api(self._client, request.binding)
-            async with self._listing[request.namespace]:
+            async with self._listing.setdefault(request.namespace, asyncio.Lock()):
                 pods = await view.list(PODS, request.namespace, deadline=LOOKUP_DEADLINE)
             context = replace(context, moved_pods=tuple(pod for pod in pods.items if group_of(pod) == request.name))
         context = await self._with_templates(request, context)
