@@ -1,22 +1,22 @@
-"""Whether the jobs that a plan admits fit the quotas of their namespaces."""
+"""Whether the jobs that a plan admits fit the quotas of their namespaces, and get one of their alternatives each."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves
+from volcanopy.scheduler.invariants.plan_outcome import Moves
+from volcanopy.scheduler.model.messages import short
+from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
-def over_quota(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def over_quota(moves: Moves) -> list[str]:
     """Return the quotas that are exceeded by usage and the outstanding requests of admitted jobs.
 
     Only resources that newly admitted jobs request are checked. Quotas with scopes are left to the API server.
     """
     snapshot, jobs = moves.snapshot, moves.snapshot.jobs
-    if not snapshot.quotas or not is_enforced("resourcequota", "enqueue"):
-        return []
     chosen = {row: effect.alternative.name for row, effect in moves.groups.items() if effect.alternative}
     admitted = [row for row, effect in moves.groups.items() if effect.phase != "Pending"]
     new = [row for row in admitted if jobs.phase[row] == "Pending" and jobs.groups[row] is not None]
@@ -41,6 +41,26 @@ def over_quota(moves: Moves, is_enforced: IsEnforced) -> list[str]:
             if total + used.get(name, 0) > hard[name]:
                 amounts = f"{quantity.text(name, total + used.get(name, 0))} of {quantity.text(name, hard[name])}"
                 result.append(f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}")
+    return result
+
+
+def without_alternative(moves: Moves) -> list[str]:
+    """Return the jobs that are admitted without one of their alternatives, or get another one later."""
+    jobs, result = moves.snapshot.jobs, []
+    waiting = (group for group in jobs.groups[jobs.in_phase("Pending")].tolist() if group is not None)
+    if not any(effect.alternative for effect in moves.plan.of(SetPodGroup)) and not any(
+        group.spec.alternatives for group in waiting
+    ):
+        return []
+    for row, effect in moves.groups.items():
+        group = jobs.groups[row] if jobs.phase[row] in {"Pending", "Inqueue"} else None
+        alternatives = set() if group is None else {each.name for each in group.spec.alternatives}
+        undecided = bool(alternatives) and group is not None and group.status.alternative is None
+        if effect.alternative is not None and (not undecided or effect.alternative.name not in alternatives):
+            result.append(f'podgroup {short(effect.pod_group)} gets alternative "{effect.alternative.name}"')
+        admits = undecided and jobs.phase[row] == "Pending" and effect.phase != "Pending"
+        if admits and effect.alternative is None:
+            result.append(f"podgroup {short(effect.pod_group)} is admitted without one of its alternatives")
     return result
 
 

@@ -5,41 +5,54 @@ request, which members of a gang are there, what a gang needs and what a queue m
 are read one by one and the tables as columns, so that the check of a small plan on a large cluster is cheap.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from volcanopy.scheduler.invariants import (
     admission,
-    alternatives,
     claims,
     evictions,
     gangs,
-    held_queues,
     node_capacity,
     node_rules,
     plan_outcome,
     queues,
     running_gangs,
+    topology,
     user_limits,
     victims,
 )
-from volcanopy.scheduler.invariants.topology import topology_crossed
+from volcanopy.scheduler.invariants.plan_outcome import Moves
 from volcanopy.scheduler.model.plan import Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 ENFORCED = frozenset(
-    {
-        "gang",
-        "proportion",
-        "capacity",
-        "conformance",
-        "pdb",
-        "cdp",
-        "predicates",
-        "priority",
-        "resourcequota",
-    }
+    ["gang", "proportion", "capacity", "conformance", "pdb", "cdp", "predicates", "priority", "resourcequota"]
 )
 """Plugins with invariants that are checked here, beside those that are always checked."""
+
+_CHECKS: tuple[tuple[str, Callable[[Moves], list[str]]], ...] = (
+    ("", node_capacity.overcommitted),
+    ("", node_capacity.overcommitted_by_nominations),
+    ("predicates:traits", node_rules.not_admitted),
+    ("gang:ready", gangs.split),
+    ("gang:first", running_gangs.passed_over),
+    ("", evictions.without_preemptor),
+    ("", queues.beyond_limits),
+    ("", user_limits.beyond_limits),
+    ("", queues.started_in_held_queue),
+    ("", queues.wrongly_reclaimed),
+    ("", victims.protected),
+    ("", victims.over_budget),
+    ("priority:preempt", victims.wrongly_preempted),
+    ("gang:broken", evictions.broken_in_part),
+    ("", evictions.wrongly_moved),
+    ("", evictions.wrongly_restarted),
+    ("resourcequota:enqueue", admission.over_quota),
+    ("", admission.without_alternative),
+    ("", topology.topology_crossed),
+    ("", claims.broken_claims),
+)
+"""The invariants, each with the part of a plugin that must be enforced; empty for those that are always checked."""
 
 
 def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCED) -> list[str]:
@@ -50,35 +63,8 @@ def violations(snapshot: Snapshot, plan: Plan, enforced: Iterable[str] = ENFORCE
     capacity, that pods and nodes exist, that only preemptable pods are evicted, that each eviction has a preemptor, and
     the limits of queues, users and groups.
     """
-    enforced = frozenset(enforced)
-
-    def is_enforced(plugin: str, part: str) -> bool:
-        return plugin in enforced or f"{plugin}:{part}" in enforced
-
-    made, result = plan_outcome.read(snapshot, plan)
-    result += node_capacity.overcommitted(made)
-    result += node_capacity.overcommitted_by_nominations(made)
-    if is_enforced("predicates", "traits"):
-        result += node_rules.not_admitted(made)
-    if is_enforced("gang", "ready"):
-        result += gangs.split(made, is_enforced)
-    if is_enforced("gang", "first"):
-        result += running_gangs.passed_over(made)
-    result += evictions.without_preemptor(made, is_enforced)
-    result += queues.beyond_limits(made, is_enforced)
-    result += user_limits.beyond_limits(made)
-    result += held_queues.started_in_held_queue(made)
-    if len(made.evicted):
-        result += queues.wrongly_reclaimed(made, is_enforced)
-        result += victims.protected(made, is_enforced)
-        result += victims.over_budget(made, is_enforced)
-        result += victims.wrongly_preempted(made, is_enforced)
-        if is_enforced("gang", "broken"):
-            result += evictions.broken_in_part(made)
-        result += evictions.wrongly_moved(made)
-        result += evictions.wrongly_restarted(made, is_enforced)
-    result += admission.over_quota(made, is_enforced)
-    result += alternatives.wrongly_selected(made)
-    result += topology_crossed(made)
-    result += claims.broken_claims(snapshot, plan)
+    moves, result = plan_outcome.read(snapshot, plan, frozenset(enforced))
+    for part, check in _CHECKS:
+        if not part or moves.enforces(*part.split(":")):
+            result += check(moves)
     return result

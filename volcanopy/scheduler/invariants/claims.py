@@ -8,27 +8,27 @@ import msgspec
 from volcanopy.api import core
 from volcanopy.api.builtin import devices
 from volcanopy.scheduler.invariants.node_rules import selects
+from volcanopy.scheduler.invariants.plan_outcome import Moves
 from volcanopy.scheduler.model.claim_tables import DeviceId
-from volcanopy.scheduler.model.plan import Bind, DeviceChoice, Plan, VolumeChoice
+from volcanopy.scheduler.model.plan import Bind, Claims, DeviceChoice, VolumeChoice
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
-def broken_claims(snapshot: Snapshot, plan: Plan) -> list[str]:
+def broken_claims(moves: Moves) -> list[str]:
     """Return the violations in the volumes and devices that binds assign."""
-    binds: list[Bind] = [effect for effect in plan.of(Bind) if effect.claims is not None]
+    snapshot = moves.snapshot
+    binds = [(bind, bind.claims) for bind in moves.plan.of(Bind) if bind.claims is not None]
     return [*_volumes(snapshot, binds), *_devices(snapshot, binds)] if binds else []
 
 
-def _volumes(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
-    claim_tables = snapshot.claim_tables
+def _volumes(snapshot: Snapshot, binds: list[tuple[Bind, Claims]]) -> Iterator[str]:
     owners: dict[str, str] = {}
-    for bind in binds:
-        for choice in bind.claims.volumes if bind.claims is not None else ():
-            claim = claim_tables.claims.get(choice.claim)
-            if claim is None or claim.metadata.uid != choice.uid:
-                yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
-            elif choice.volume:
-                yield from _given_volume(snapshot, bind, choice, owners)
+    for bind, choice in ((bind, choice) for bind, claims in binds for choice in claims.volumes):
+        claim = snapshot.claim_tables.claims.get(choice.claim)
+        if claim is None or claim.metadata.uid != choice.uid:
+            yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
+        elif choice.volume:
+            yield from _given_volume(snapshot, bind, choice, owners)
 
 
 def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, owners: dict[str, str]) -> Iterator[str]:
@@ -45,30 +45,24 @@ def _given_volume(snapshot: Snapshot, bind: Bind, choice: VolumeChoice, owners: 
         yield f"pod {bind.pod} is bound to {bind.node}, which cannot reach volume {choice.volume}"
 
 
-def _devices(snapshot: Snapshot, binds: list[Bind]) -> Iterator[str]:
-    claim_tables = snapshot.claim_tables
-    given: dict[DeviceId, set[str]] = {}
-    for bind in binds:
-        for choice in bind.claims.devices if bind.claims is not None else ():
-            claim = claim_tables.device_claims.get(choice.claim)
-            if claim is None or claim.metadata.uid != choice.uid:
-                yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
-                continue
-            if choice.allocation is not None:
-                if claim.status.allocation is not None and claim.status.reserved_for:
-                    yield f"claim {choice.claim} is given devices, but others use those that it has"
-                yield from _given_devices(snapshot, bind, choice, given)
-    of_plan = {choice.claim for bind in binds for choice in (bind.claims.devices if bind.claims is not None else ())}
+def _devices(snapshot: Snapshot, binds: list[tuple[Bind, Claims]]) -> Iterator[str]:
+    known, given = snapshot.claim_tables.device_claims, dict[DeviceId, set[str]]()
+    choices = [(bind, choice) for bind, claims in binds for choice in claims.devices]
+    for bind, choice in choices:
+        claim = known.get(choice.claim)
+        if claim is None or claim.metadata.uid != choice.uid:
+            yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
+        elif choice.allocation is not None:
+            if claim.status.allocation is not None and claim.status.reserved_for:
+                yield f"claim {choice.claim} is given devices, but others use those that it has"
+            yield from _given_devices(snapshot, bind, choice, given)
+    # Claims whose devices are in use keep them.
+    of_plan = {choice.claim for _, choice in choices}
+    of_plan -= {key for key in of_plan if key in known and known[key].status.reserved_for}
     for device, claims in given.items():
-        holders = claim_tables.taken_devices.get(device, frozenset()) - (of_plan - _kept(snapshot, of_plan))
+        holders = snapshot.claim_tables.taken_devices.get(device, frozenset()) - of_plan
         if len(claims | holders) > 1:
             yield f"device {'/'.join(device)} is given to {' and '.join(sorted(claims | holders))}"
-
-
-def _kept(snapshot: Snapshot, claims: set[str]) -> set[str]:
-    """Return the claims whose devices are in use: they keep them."""
-    known = snapshot.claim_tables.device_claims
-    return {key for key in claims if key in known and known[key].status.reserved_for}
 
 
 def _given_devices(

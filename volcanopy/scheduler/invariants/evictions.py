@@ -5,14 +5,13 @@ from volcanopy.scheduler.invariants.plan_outcome import (
     PRESENT,
     STARTED,
     WITH_PREEMPTOR,
-    IsEnforced,
     Moves,
     action_of,
 )
 from volcanopy.scheduler.model.snapshot import NONE
 
 
-def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def without_preemptor(moves: Moves) -> list[str]:
     """Return the evictions whose preemptor gets no node, or, where gangs are enforced, does not reach a minimum."""
     result, preemptors = [], dict[str, str]()
     for evict in moves.evictions:
@@ -27,8 +26,8 @@ def without_preemptor(moves: Moves, is_enforced: IsEnforced) -> list[str]:
         job = placed.get(preemptor)
         if job is None:
             result.append(f"pod {pod} is evicted for {preemptor}, which gets no node")
-        elif is_enforced("gang", "ready"):
-            present = PRESENT[moves.status] | moves.waits | may_follow(moves, job, is_enforced)
+        elif moves.enforces("gang", "ready"):
+            present = PRESENT[moves.status] | moves.waits | may_follow(moves, job)
             lacking = missing(moves, job, present)
             result += [f"pod {pod} is evicted for {preemptor}, which cannot start: {text}" for text in lacking]
     return result
@@ -45,7 +44,7 @@ def broken_in_part(moves: Moves) -> list[str]:
             victims.setdefault(job, evict.preemptor)
     result = []
     for job, preemptor in sorted(victims.items()):
-        running = int(STARTED[moves.status[snapshot.members(job)]].sum())
+        running = _staying(moves, job)
         if running and not missing(moves, job, before) and (lacking := missing(moves, job, after)):
             result.append(
                 f"gang {snapshot.jobs.keys[job]} is broken for {preemptor}, but {running} of its pods stay: {lacking[0]}"
@@ -55,8 +54,7 @@ def broken_in_part(moves: Moves) -> list[str]:
 
 def wrongly_moved(moves: Moves) -> list[str]:
     """Return the pods that are moved without a new node, for a job of lower priority, or as a part of their gang."""
-    snapshot, jobs, tasks = moves.snapshot, moves.snapshot.jobs, moves.snapshot.tasks
-    placed = moves.placed_jobs
+    jobs, tasks, placed = moves.snapshot.jobs, moves.snapshot.tasks, moves.placed_jobs
     result, owners = [], set[int]()
     for row, evict in moves.victims:
         if evict.reason != "consolidate":
@@ -68,23 +66,25 @@ def wrongly_moved(moves: Moves) -> list[str]:
         if NONE not in {own, preemptor} and jobs.priority[own] > jobs.priority[preemptor]:
             result.append(f"pod {evict.pod} is moved for {evict.preemptor}, which is of lower priority")
     for job in sorted(owners - {NONE}):
-        running = int(STARTED[moves.status[snapshot.members(job)]].sum())
+        running = _staying(moves, job)
         if running and missing(moves, job, PRESENT[moves.status]):
             result.append(f"gang {jobs.keys[job]} is moved in part: {running} of its pods stay")
     return result
 
 
-def wrongly_restarted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def wrongly_restarted(moves: Moves) -> list[str]:
     """Return the gangs that are evicted as stale although they have their minimum, or not as a whole."""
-    snapshot, result, owners = moves.snapshot, list[str](), set[int]()
-    for row, evict in moves.victims:
-        if evict.reason == "stalegangeviction":
-            owners.add(int(snapshot.tasks.job[row]))
+    snapshot, result = moves.snapshot, list[str]()
+    owners = {int(snapshot.tasks.job[row]) for row, evict in moves.victims if evict.reason == "stalegangeviction"}
     for job in sorted(owners - {NONE}):
-        before = PRESENT[snapshot.tasks.status] | may_follow(moves, job, is_enforced)
-        if is_enforced("gang", "ready") and not missing(moves, job, before):
+        before = PRESENT[snapshot.tasks.status] | may_follow(moves, job)
+        if moves.enforces("gang", "ready") and not missing(moves, job, before):
             result.append(f"gang {snapshot.jobs.keys[job]} is evicted as stale although it has its required pods")
-        running = int(STARTED[moves.status[snapshot.members(job)]].sum())
-        if running:
+        if running := _staying(moves, job):
             result.append(f"gang {snapshot.jobs.keys[job]} is evicted as stale in part: {running} of its pods stay")
     return result
+
+
+def _staying(moves: Moves, job: int) -> int:
+    """Return how many pods of a job run on, or start."""
+    return int(STARTED[moves.status[moves.snapshot.members(job)]].sum())

@@ -12,7 +12,7 @@ import numpy as np
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.invariants import node_rules
-from volcanopy.scheduler.invariants.plan_outcome import PRESENT, IsEnforced, Moves
+from volcanopy.scheduler.invariants.plan_outcome import PRESENT, Moves
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
@@ -20,13 +20,13 @@ from volcanopy.scheduler.model.task_status import Status
 _ROLE = names.TASK_SPEC
 
 
-def split(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def split(moves: Moves) -> list[str]:
     """Return the jobs with bound pods that do not reach a minimum: of the job, of a task, or of sub-groups."""
     jobs = moves.snapshot.jobs
     result = []
     for job in np.unique(moves.snapshot.tasks.job[moves.bound]).tolist():
         if job != NONE:
-            lacking = missing(moves, job, PRESENT[moves.status] | may_follow(moves, job, is_enforced))
+            lacking = missing(moves, job, PRESENT[moves.status] | may_follow(moves, job))
             result += [f"gang {jobs.keys[job]} is split: {text}" for text in lacking]
     return result
 
@@ -40,7 +40,7 @@ def missing(moves: Moves, job: int, counted: Mask) -> list[str]:
     return [*_of_job(group, pods), *_of_roles(group, pods), *_of_sub_groups(group, pods)]
 
 
-def may_follow(moves: Moves, job: int, is_enforced: IsEnforced) -> Mask:
+def may_follow(moves: Moves, job: int) -> Mask:
     """(T,): the pending pods of a job without requests and scheduling gates."""
     tasks = moves.snapshot.tasks
     rows = moves.snapshot.members(job)
@@ -50,13 +50,13 @@ def may_follow(moves: Moves, job: int, is_enforced: IsEnforced) -> Mask:
     rows = rows[~requests.any(axis=0)]
     result: Mask = np.zeros(len(tasks), dtype=np.bool_)
     for row in rows.tolist():
-        result[row] = not is_enforced("gang", "members") or _could_run(moves, tasks.pods[row], is_enforced)
+        result[row] = not moves.enforces("gang", "members") or _could_run(moves, tasks.pods[row])
     return result
 
 
-def _could_run(moves: Moves, pod: core.Pod, is_enforced: IsEnforced) -> bool:
+def _could_run(moves: Moves, pod: core.Pod) -> bool:
     """Return whether a node has a place for one more pod, and admits this one where predicates are enforced."""
-    nodes, filtered = moves.snapshot.nodes, is_enforced("predicates", "traits")
+    nodes, filtered = moves.snapshot.nodes, moves.enforces("predicates", "traits")
     places = nodes.allocatable.values[moves.snapshot.axis.index["pods"]] > 0
     objects = nodes.traits.objects
     return any(not filtered or node_rules.admits(objects[row], pod) for row in np.flatnonzero(places).tolist())

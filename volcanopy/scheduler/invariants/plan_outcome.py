@@ -5,7 +5,7 @@ is, which pods are there, and what a minimum is. Effects are read one by one, ta
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,6 +66,12 @@ class Moves:
     moved_to: Rows
     """The node of each of them."""
     shape_requests: ShapeRequests
+    enforced: frozenset[str]
+    """The enforced invariants of plugins: a plugin for all of its own, or ``plugin:part``."""
+
+    def enforces(self, plugin: str, part: str) -> bool:
+        """Return whether a part of a plugin, such as an action, is enforced."""
+        return plugin in self.enforced or f"{plugin}:{part}" in self.enforced
 
     @property
     def placed(self) -> Rows:
@@ -119,7 +125,7 @@ class Moves:
         return totals
 
 
-def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
+def read(snapshot: Snapshot, plan: Plan, enforced: frozenset[str] = frozenset()) -> tuple[Moves, list[str]]:
     """Return the moves of a plan and the violations of single effects; invalid effects move nothing."""
     tasks, result = snapshot.tasks, list[str]()
     status, node = tasks.status.copy(), tasks.node.copy()
@@ -172,6 +178,7 @@ def read(snapshot: Snapshot, plan: Plan) -> tuple[Moves, list[str]]:
         np.array(list(moved), dtype=np.intp),
         np.array(list(moved.values()), dtype=np.intp),
         ShapeRequests(snapshot),
+        enforced,
     ), result
 
 
@@ -201,7 +208,3 @@ def _repeated(what: str, pods: Iterable[str]) -> list[str]:
     if counts.total() == len(counts):
         return []
     return [f"pod {pod} is {what} {times} times" for pod, times in counts.items() if times > 1]
-
-
-IsEnforced = Callable[[str, str], bool]
-"""Whether an invariant of a plugin is enforced: the plugin's name and a part of it, such as an action."""

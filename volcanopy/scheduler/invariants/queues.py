@@ -1,4 +1,4 @@
-"""Invariants of queues: limits and guarantees."""
+"""Invariants of queues: limits, guarantees, and stop policies: nothing starts in held queues, only drained ones are drained."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.invariants.plan_outcome import STARTED, IsEnforced, Moves, action_of
+from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves, action_of
 from volcanopy.scheduler.invariants.queue_bounds import Bounds, bounds
 from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+from volcanopy.scheduler.model.snapshot import NONE, QueueTable, Snapshot
 
 
-def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def beyond_limits(moves: Moves) -> list[str]:
     """Return the queues that exceed their limit in a resource that their new pods request.
 
     The limit is the capability, or the fair share and borrowing limit, less what is reserved for others; in a tree
@@ -23,7 +23,7 @@ def beyond_limits(moves: Moves, is_enforced: IsEnforced) -> list[str]:
         return result
     added = _by_queue(moves, moves.placed)
     held = _by_queue(moves, np.flatnonzero(STARTED[moves.status] | moves.waits))
-    for model in _models(moves, is_enforced, ("flat", "tree")):
+    for model in _models(moves, ("flat", "tree")):
         result += _beyond(moves, added, held, model)
     return list(dict.fromkeys(result))
 
@@ -35,17 +35,17 @@ class _Model(NamedTuple):
     bounds: Bounds
 
 
-def _models(moves: Moves, is_enforced: IsEnforced, parts: Iterable[str]) -> list[_Model]:
+def _models(moves: Moves, parts: Iterable[str]) -> list[_Model]:
     """The models of the plugins that enforce one of these parts."""
     snapshot, queues, parts = moves.snapshot, moves.snapshot.queues, tuple(parts)
     result = []
-    if any(is_enforced("proportion", part) for part in parts):
+    if any(moves.enforces("proportion", part) for part in parts):
         result.append(_Model(queues.nested, bounds(snapshot, by_weight=True, in_tree=queues.nested)))
-    if any(is_enforced("capacity", part) for part in parts):
-        shapes = [shape for shape in ("flat", "tree") if is_enforced("capacity", shape)]
+    if any(moves.enforces("capacity", part) for part in parts):
+        shapes = [shape for shape in ("flat", "tree") if moves.enforces("capacity", shape)]
         in_trees = [shape == "tree" for shape in shapes or ["flat"]]
         result += [_Model(in_tree, bounds(snapshot, by_weight=False, in_tree=in_tree)) for in_tree in in_trees]
-    if any(is_enforced("drf", part) for part in parts) and _any_lending(queues):
+    if any(moves.enforces("drf", part) for part in parts) and _any_lending(queues):
         result.append(_Model(True, bounds(snapshot, by_weight=True, in_tree=True, alone=True)))
     return result
 
@@ -78,7 +78,7 @@ def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -
     return result
 
 
-def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def wrongly_reclaimed(moves: Moves) -> list[str]:
     """Return reclaims within a queue, from unreclaimable queues or below a guarantee, and preemptions across queues."""
     queues = moves.snapshot.queues
     result, reclaimed = [], []
@@ -96,7 +96,7 @@ def wrongly_reclaimed(moves: Moves, is_enforced: IsEnforced) -> list[str]:
         elif action == "preempt" and preemptor not in {queue, NONE}:
             result.append(f"pod {evict.pod} is preempted by another queue, {queues.names[preemptor]}")
     if reclaimed:
-        for model in _models(moves, is_enforced, ("reclaim",)):
+        for model in _models(moves, ("reclaim",)):
             if model.bounds.reserved.any():
                 result += _below_guarantee(moves, np.array(reclaimed, dtype=np.intp), model)
     return list(dict.fromkeys(result))
@@ -168,3 +168,35 @@ def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
             available[:, child] = np.minimum(available[:, child], left)
         todo += children
     return available
+
+
+def started_in_held_queue(moves: Moves) -> list[str]:
+    """Return admissions and placements in held queues, and drain evictions in queues that are not drained."""
+    snapshot, result = moves.snapshot, list[str]()
+    tasks, jobs = snapshot.tasks, snapshot.jobs
+    rows = range(len(snapshot.queues))
+    stopped = {row: by for row in rows if (by := _stopped_by(snapshot, row, ("Hold", "HoldAndDrain")))}
+    for queue, (_, evict) in zip(moves.queue_of(moves.evicted).tolist(), moves.victims, strict=True):
+        if evict.reason == "drain" and not _stopped_by(snapshot, queue, ("HoldAndDrain",)):
+            result.append(f"pod {evict.pod} is drained although none of its queues is")
+    if not stopped:
+        return result
+    placed = np.concatenate((moves.bound, moves.nominated))
+    for row, queue in zip(placed.tolist(), moves.queue_of(placed).tolist(), strict=True):
+        if queue in stopped:
+            result.append(f"pod {tasks.keys[row]} is placed although queue {stopped[queue]} is held")
+    for row, effect in moves.groups.items():
+        held = stopped.get(int(jobs.queue[row]))
+        if held and effect.phase == "Inqueue" and jobs.phase[row] == "Pending":
+            result.append(f"job {effect.pod_group} is admitted although queue {held} is held")
+    return result
+
+
+def _stopped_by(snapshot: Snapshot, queue: int, policies: tuple[str, ...]) -> str:
+    """The first queue of a queue's line with one of these stop policies; the root queue is ignored."""
+    queues = snapshot.queues
+    for row in queues.lines[queue].tolist() if queue != NONE else ():
+        result = queues.objects[row]
+        if result is not None and queues.names[row] != "root" and result.spec.stop_policy in policies:
+            return str(queues.names[row])
+    return ""

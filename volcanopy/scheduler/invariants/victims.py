@@ -5,7 +5,7 @@ from datetime import timedelta
 from volcanopy.api import core, names
 from volcanopy.api.model import parse_duration
 from volcanopy.scheduler.invariants.node_rules import matches
-from volcanopy.scheduler.invariants.plan_outcome import IsEnforced, Moves, action_of
+from volcanopy.scheduler.invariants.plan_outcome import Moves, action_of
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
@@ -13,19 +13,19 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _COOLDOWN = names.COOLDOWN_TIME
 
 
-def protected(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def protected(moves: Moves) -> list[str]:
     """Return the evictions of critical pods and of pods within their cooldown time, where enforced."""
     result = []
     for row, evict in moves.victims:
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
-        if is_enforced("conformance", action) and _is_critical(pod):
+        if moves.enforces("conformance", action) and _is_critical(pod):
             result.append(f"pod {evict.pod} is evicted although it is a critical pod")
-        if is_enforced("cdp", action) and _is_hot(moves, row, pod):
+        if moves.enforces("cdp", action) and _is_hot(moves, row, pod):
             result.append(f"pod {evict.pod} is evicted before its cooldown time is over")
     return result
 
 
-def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def over_budget(moves: Moves) -> list[str]:
     """Return the disruption budgets that are exceeded."""
     budgets = moves.snapshot.budgets
     if not budgets:
@@ -33,7 +33,7 @@ def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     pods = [
         moves.snapshot.tasks.pods[row]
         for row, evict in moves.victims
-        if is_enforced("pdb", action_of(evict.reason)) and _may_protect(moves, row, is_enforced)
+        if moves.enforces("pdb", action_of(evict.reason)) and _may_protect(moves, row)
     ]
     result = []
     for budget in budgets:
@@ -51,13 +51,11 @@ def over_budget(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     return result
 
 
-def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
+def wrongly_preempted(moves: Moves) -> list[str]:
     """Return the preemptions whose preemptor has no higher priority: of the job, or within a job of the task."""
-    if not is_enforced("priority", "preempt"):
-        return []
     tasks, jobs = moves.snapshot.tasks, moves.snapshot.jobs
     preemptors: dict[str, tuple[int, int]] = {}
-    for row in moves.placed.tolist():
+    for row in moves.placed.tolist() if moves.evictions else ():
         job = int(tasks.job[row])
         if job != NONE:
             key, priority = str(jobs.keys[job]), int(tasks.priority[row])
@@ -80,12 +78,12 @@ def wrongly_preempted(moves: Moves, is_enforced: IsEnforced) -> list[str]:
     return result
 
 
-def _may_protect(moves: Moves, row: int, is_enforced: IsEnforced) -> bool:
+def _may_protect(moves: Moves, row: int) -> bool:
     """Return whether budgets count for a pod: for each that has no job, else by the rights of its submitter."""
     jobs, queues, job = moves.snapshot.jobs, moves.snapshot.queues, int(moves.snapshot.tasks.job[row])
     if job == NONE or jobs.queue[job] == NONE:
         return True
-    others = None if is_enforced("pdb", "everybody") else core.Subjects()
+    others = None if moves.enforces("pdb", "everybody") else core.Subjects()
     return queues.terms.rights.may_protect(int(jobs.queue[job]), jobs.submitters[jobs.submitter[job]], others)
 
 
