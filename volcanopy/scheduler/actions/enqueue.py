@@ -199,8 +199,7 @@ class _Precedence:
         """(R, Q): the part of it for which pods were to be reclaimed without effect."""
         if not {"reclaim", "gangreclaim"} & set(self._session.config.actions):
             return np.zeros_like(self._lacking)
-        tried: Ints = np.maximum(self._lacking - outstanding(self._session.cluster), 0)
-        return tried
+        return np.maximum(self._lacking - outstanding(self._session.cluster), 0)
 
     @cached_property
     def _idle(self) -> Resources:

@@ -50,5 +50,4 @@ def idle_tasks(session: Session, job: JobView) -> list[int]:
         return []
     table, shapes = session.snapshot.tasks, session.snapshot.shapes
     rows = job.tasks(Status.PENDING)
-    ordered: list[int] = session.ordered(rows[shapes.best_effort[table.shape[rows]] & ~table.gated[rows]]).tolist()
-    return ordered
+    return session.ordered(rows[shapes.best_effort[table.shape[rows]] & ~table.gated[rows]]).tolist()

@@ -9,7 +9,7 @@ from copy import copy as shallow
 import numpy as np
 
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Columns, Ints
+from volcanopy.scheduler.model.resources import Columns, Ints, frozen
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 MOST = 2**60
@@ -41,8 +41,7 @@ def with_possible_guarantees(queues: QueueTable, total: Ints, jobs: JobTable) ->
         amounts = jobs.allocated.values[dim] + jobs.pending.values[dim]
         np.add.at(requested[dim], jobs.queue[known], amounts[known])
     requested = queues.rolled_up(requested)
-    values = np.where(excessive, np.minimum(np.minimum(guarantee, requested), total[:, None]), guarantee)
-    values.setflags(write=False)
+    values = frozen(np.where(excessive, np.minimum(np.minimum(guarantee, requested), total[:, None]), guarantee))
     table = shallow(queues)
     object.__setattr__(table, "guarantee", Columns(queues.guarantee.axis, values))
     return table

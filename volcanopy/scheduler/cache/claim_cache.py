@@ -68,8 +68,7 @@ class ClaimCache:
 
     def get(self, kind: type[C], key: str) -> C | None:
         """Return an object as last observed."""
-        known: C | None = self._objects[kind].get(key)
-        return known
+        return self._objects[kind].get(key)
 
     def use(self, pod: core.Pod, node: str, sign: int) -> None:
         """Count the claims of a pod on a node (+1), or no longer (-1)."""

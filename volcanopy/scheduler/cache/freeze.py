@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows, sums_by
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import (
     NONE,
     NodeTable,
@@ -67,8 +67,7 @@ class Layout:
     def allocatable(self, state: StateTables, rows: Rows) -> Allocatable:
         """Return the allocatable resources of the nodes in these rows, rebuilt when they change."""
         if self._allocatable is None or self._allocatable.axis is not state.axis:
-            values = within_sum(state.nodes.amounts["allocatable"].take(rows, axis=1))
-            values.setflags(write=False)
+            values = frozen(within_sum(state.nodes.amounts["allocatable"].take(rows, axis=1)))
             self._allocatable = Allocatable(state.axis, values)
         return self._allocatable
 
@@ -299,8 +298,7 @@ def _gate_held_queues(tasks: TaskTable, state: StateTables, queues: QueueTable) 
         return tasks
     held = np.append(queues.terms.stops.held, False)  # the last entry is for tasks without a queue
     queue_of = np.append(state.jobs.copy("queue"), np.int32(NONE))
-    gated = tasks.gated | held[queue_of[tasks.job]]
-    gated.setflags(write=False)
+    gated = frozen(tasks.gated | held[queue_of[tasks.job]])
     return replace(tasks, gated=gated)
 
 
@@ -318,8 +316,9 @@ def _job_table(state: StateTables) -> JobTable:
     allocated, minimum, grouped = columns["allocated"].values, columns["min_resources"].values, columns["grouped"]
     elastic = np.maximum(allocated - np.where(columns["has_min_resources"], minimum, 0), 0) * grouped
     # NONE is the last column, which is left out
-    sums = sums_by(queue % (count + 1), np.concatenate((allocated, elastic, grouped[None])), count + 1)[:, :count]
-    sums.setflags(write=False)
+    sums = frozen(
+        sums_by(queue % (count + 1), np.concatenate((allocated, elastic, grouped[None])), count + 1)[:, :count]
+    )
     size = len(state.axis)
     return JobTable(
         **columns,
@@ -352,8 +351,7 @@ def _queues_of_jobs(state: StateTables, queue: Index) -> Index:
     queue = queue.copy()
     for job, name in named.items():
         queue[job] = state.queue_rows[name] if name in state.queues else NONE
-    queue.setflags(write=False)
-    return queue
+    return frozen(queue)
 
 
 def _role_table(state: StateTables) -> RoleTable:

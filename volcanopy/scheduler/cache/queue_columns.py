@@ -10,7 +10,7 @@ from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 
@@ -80,6 +80,5 @@ def _limits(axis: Axis, lists: list[core.Quantities], absent: int, summed: bool 
         for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
             values[axis.index[name], row] = units
             given[axis.index[name], row] = True
-    values = within_sum(values) if summed else values
-    values.setflags(write=False)
+    values = frozen(within_sum(values) if summed else values)
     return Columns(axis, values), given

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volcanopy.scheduler.model.resources import Axis, Mask, Rows
+from volcanopy.scheduler.model.resources import Axis, Mask, Rows, frozen
 
 K = TypeVar("K", bound=Hashable)
 Column = NDArray[Any]
@@ -73,9 +73,7 @@ class Changes:
     def whole(self, name: str, live: Column) -> Column:
         """Return a new copy of a column, which is read-only."""
         values = live[..., : self.length] if self._order is None else live.take(self._order, axis=-1)
-        column = self.converted(name, values.copy())
-        column.setflags(write=False)
-        return column
+        return frozen(self.converted(name, values.copy()))
 
     def converted(self, name: str, copy: Column) -> Column:
         """Convert a copy of values of this column, and return it."""
@@ -177,9 +175,7 @@ class RowTable(Generic[K]):
         table = self.plain.get(name)
         if table is None:
             table = self.amounts[name] if name in self.amounts else self.counts[name]
-        column: NDArray[Any] = table[..., : self.size].copy()
-        column.setflags(write=False)
-        return column
+        return frozen(table[..., : self.size].copy())
 
     def take_changes(self, everywhere: bool = False) -> "Changes":
         """Return which rows changed since the last call: any where these are many, or by request."""
@@ -241,9 +237,7 @@ _INITIAL_SIZE = 16
 @lru_cache(maxsize=1)
 def _no_rows(size: int) -> Mask:
     """Return the mask that all empty sets share: there may be as many as a user has written selectors that match nothing."""
-    mask: Mask = np.zeros(size, dtype=np.bool_)
-    mask.setflags(write=False)
-    return mask
+    return frozen(np.zeros(size, dtype=np.bool_))
 
 
 class RowSet:

@@ -305,8 +305,7 @@ class Alternatives:
     def _run_times(self) -> list[float]:
         """(J,): the expected running times of jobs in seconds."""
         jobs = self._cluster.snapshot.jobs
-        times: list[float] = expected_or(_ASSUMED, jobs.walltime, jobs.estimate).tolist()
-        return times
+        return expected_or(_ASSUMED, jobs.walltime, jobs.estimate).tolist()
 
     @cached_property
     def _before(self) -> list[_Work]:

@@ -50,8 +50,7 @@ class JobOrders:
             tags = self._tags = self._user_tags() if self._tags is None else self._tags
             given = self._ledger.job_allocated[:, jobs] - table.allocated.values[:, jobs]
             keys = np.where(fair, tags[jobs] + dominant_shares(np.maximum(given, 0), snapshot.total), keys)
-        values: list[float] = keys.tolist()
-        return values
+        return keys.tolist()
 
     def _user_tags(self) -> Floats:
         """(J,): of each job, what its user is allocated with the user's earlier waiting jobs, and the user's past."""

@@ -76,8 +76,7 @@ class JobReservations:
             quota = None if rejection is None else rejection.reason
             is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
             if rejection is not None and not is_cluster:
-                limit: Rejection = rejection
-                return limit
+                return rejection
         return None
 
     def _nominated(self, tasks: Sequence[TaskView], free: Ints) -> Ints:

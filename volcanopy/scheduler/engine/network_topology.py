@@ -159,8 +159,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         ledger = self.cluster.ledger
         held = part.rows[_SETTLED[ledger.status[part.rows]]]
         inside = self._table.holds[np.ix_(hypernodes, self._table.of_node[ledger.node[held]])]
-        ratios: Floats = inside.sum(axis=1) / max(len(part), 1)
-        return ratios
+        return inside.sum(axis=1) / max(len(part), 1)
 
     # Nodes
 
@@ -188,8 +187,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         if inside.sum() > 1:
             nearest = inside & (by_hypernode == by_hypernode[inside].max())
             by_hypernode[nearest] += self._ratio(part, np.flatnonzero(nearest))
-        scores: Floats = by_hypernode[table.of_node[nodes]]
-        return scores
+        return by_hypernode[table.of_node[nodes]]
 
     def _near(self, spanned: int) -> Floats:
         """(H,): how near each hypernode is to one."""
@@ -209,8 +207,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         members = np.zeros(len(self._table), dtype=np.bool_)
         members[self._table.of_node] = True
         members[self._table.top] = False
-        within: Mask = members & self._table.holds[hypernode]
-        return within
+        return members & self._table.holds[hypernode]
 
     def _around(self, task: TaskView) -> Floats:
         """(H,): for a node of each hypernode, how full those that hold it are with the task; the close count more."""
@@ -218,8 +215,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         weights, at = self._fading
         if not weights.sum():
             return np.zeros(len(scores), dtype=np.float64)
-        summed: Floats = (np.append(scores, 1.0)[at] * weights).sum(axis=1) / weights.sum()
-        return summed
+        return (np.append(scores, 1.0)[at] * weights).sum(axis=1) / weights.sum()
 
     @cached_property
     def _fading(self) -> tuple[Floats, Ints]:

@@ -18,7 +18,7 @@ from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Hooks
 
@@ -99,8 +99,7 @@ class Placement:
         mask = masks.get(key)
         if mask is None:
             rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
-            mask = masks[key] = rejected([each for each in rejections if each.final], len(self._all))
-            mask.setflags(write=False)
+            mask = masks[key] = frozen(rejected([each for each in rejections if each.final], len(self._all)))
         return mask
 
     def nodes_later(self, task: TaskView) -> Rows:
@@ -109,8 +108,7 @@ class Placement:
         dims = np.flatnonzero(request)
         fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self.is_in_reach
         rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
-        later: Rows = np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
-        return later
+        return np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
 
     def scores(self, task: TaskView) -> Floats:
         """(N,): the score of each node for the task."""

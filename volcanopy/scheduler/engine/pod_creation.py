@@ -37,8 +37,7 @@ def _lacking_pods(snapshot: Snapshot) -> Rows:
     rows = rows[jobs.has_min_resources[rows] & jobs.grouped[rows] & ~snapshot.unreservable[rows]]
     counts = jobs.counts[:, rows]
     rows = rows[(counts[VALID].sum(axis=0) < jobs.min_available[rows]) & ~counts[READY].any(axis=0)]
-    ordered: Rows = rows[np.argsort(-jobs.priority[rows], kind="stable")]
-    return ordered
+    return rows[np.argsort(-jobs.priority[rows], kind="stable")]
 
 
 class PodCreation(Plugin[NoArguments], Limiter):

@@ -47,8 +47,7 @@ class ScoreCache:
 
     def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
         """Return which nodes have, or will have, the free resources for an entry."""
-        has: Mask = np.logical_and.reduce(self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request, axis=0)
-        return has
+        return np.logical_and.reduce(self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request, axis=0)
 
     def refresh(self, entry: NodeScores) -> None:
         """Update an entry on the nodes that changed since its last refresh."""

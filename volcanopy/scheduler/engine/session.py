@@ -119,8 +119,7 @@ class Session:
         """Return the state of this type that an action keeps during the session; made without arguments at first use."""
         if kind not in self._states:
             self._states[kind] = kind()
-        state: T = self._states[kind]
-        return state
+        return self._states[kind]
 
     def jobs(self) -> list[JobView]:
         """Return the jobs that take part, in the order of their keys."""
@@ -146,8 +145,7 @@ class Session:
     def unadmitted(self) -> Rows:
         """Return the rows of the waiting jobs that are not admitted yet."""
         rows = self.waiting()
-        unadmitted: Rows = rows[self.ledger.unadmitted[rows]]
-        return unadmitted
+        return rows[self.ledger.unadmitted[rows]]
 
     def waiting(self) -> Rows:
         """Return the rows of :meth:`waiting_jobs`."""
@@ -210,8 +208,7 @@ class Session:
         rows = self.ledger.unsettled_tasks
         if not len(rows):
             return rows
-        pending: Rows = rows[(self.ledger.status[rows] == Status.PENDING.value) & ~self.snapshot.tasks.gated[rows]]
-        return pending
+        return rows[(self.ledger.status[rows] == Status.PENDING.value) & ~self.snapshot.tasks.gated[rows]]
 
     def by_job(self, tasks: Rows) -> dict[int, Rows]:
         """Return task rows in order, by job."""

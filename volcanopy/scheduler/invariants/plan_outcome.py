@@ -108,8 +108,7 @@ class Moves:
     def requests(self, rows: Rows) -> Ints:
         """(R, k): the requests of tasks."""
         shapes = self.snapshot.tasks.shape[rows]
-        requests: Ints = self.shape_requests.of(shapes)[:, shapes]
-        return requests
+        return self.shape_requests.of(shapes)[:, shapes]
 
     def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
         """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row."""

@@ -76,8 +76,7 @@ def _missing_members(moves: Moves, job: int) -> Rows:
     for count, row in enumerate(waiting.tolist(), 1):
         counted[row] = True
         if not gangs.missing(moves, job, counted):
-            needed: Rows = waiting[:count]
-            return needed
+            return waiting[:count]
     return none
 
 

@@ -86,8 +86,7 @@ def _starting(moves: Moves) -> Rows:
     rows = rows[rows != NONE]
     nominated = np.isin(rows, snapshot.tasks.job[snapshot.tasks.nominated != NONE])
     waited = (snapshot.jobs.phase[rows] == "Inqueue") & (_count(snapshot, STARTED)[rows] == 0)
-    starting: Rows = rows[snapshot.queues.is_open[snapshot.jobs.queue[rows]] & ~nominated & waited]
-    return starting
+    return rows[snapshot.queues.is_open[snapshot.jobs.queue[rows]] & ~nominated & waited]
 
 
 def _withdrawn(moves: Moves) -> Mask:
@@ -103,8 +102,7 @@ def _counted(snapshot: Snapshot) -> Mask:
     jobs = snapshot.jobs
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
     admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])
-    counted: Mask = grouped & ((admitted & ~snapshot.blocked) | (_count(snapshot, STARTED) > 0))
-    return counted
+    return grouped & ((admitted & ~snapshot.blocked) | (_count(snapshot, STARTED) > 0))
 
 
 def _count(snapshot: Snapshot, statuses: Mask) -> Ints:

@@ -17,7 +17,7 @@ from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, 
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows, frozen
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -78,8 +78,7 @@ class NodeColumns(Columns):
     def at(self, position: int) -> Ints:
         """The (M,) column of the resource at this position of the axis."""
         self._read.add(position)
-        column: Ints = self._table[position]
-        return column
+        return self._table[position]
 
     def of(self, positions: Sequence[int]) -> Ints:
         """(P, M): the columns of the resources at these positions."""
@@ -340,20 +339,15 @@ class Cluster:
     @cached_property
     def unsettled_job_rows(self) -> Rows:
         """Those of :meth:`job_rows` that were unsettled when the session began: of others nothing is to be decided."""
-        rows = self.taking_part(self.snapshot.jobs.unsettled_rows)
-        rows.setflags(write=False)
-        return rows
+        return frozen(self.taking_part(self.snapshot.jobs.unsettled_rows))
 
     def taking_part(self, jobs: Rows) -> Rows:
         """Return those of some jobs that are among :meth:`job_rows`."""
         table = self.snapshot.jobs
-        rows: Rows = jobs[table.grouped[jobs] & self.snapshot.queues.exists[table.queue[jobs]]]
-        return rows
+        return jobs[table.grouped[jobs] & self.snapshot.queues.exists[table.queue[jobs]]]
 
     @cached_property
     def takes_part(self) -> Mask:
         """(J,): the jobs that have a pod group and a queue that exists."""
         jobs = self.snapshot.jobs
-        mask: Mask = jobs.grouped & self.snapshot.queues.exists[jobs.queue]
-        mask.setflags(write=False)
-        return mask
+        return frozen(jobs.grouped & self.snapshot.queues.exists[jobs.queue])

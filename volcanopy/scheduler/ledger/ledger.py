@@ -15,7 +15,7 @@ from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows
+from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import COUNT, EVICTABLE, ON_NODE, PLACED, Status
 
@@ -119,19 +119,15 @@ class Ledger(LedgerColumns):
     @cached_property
     def _singles(self) -> Rows:
         snapshot = self.snapshot
-        rows: Rows = np.arange(max(len(snapshot.tasks), len(snapshot.nodes), len(snapshot.jobs)))
-        rows.setflags(write=False)
-        return rows
+        return frozen(np.arange(max(len(snapshot.tasks), len(snapshot.nodes), len(snapshot.jobs))))
 
     def is_new(self, tasks: Rows | int | slice) -> Mask:
         """(M,): which of these tasks have been pending until this session."""
-        new: Mask = self.snapshot.tasks.status[tasks] == Status.PENDING
-        return new
+        return self.snapshot.tasks.status[tasks] == Status.PENDING
 
     def evictable(self, tasks: Rows | slice = _ALL) -> Mask:
         """(M,): which of these tasks may be victims: those that run or are bound, and those that this session binds."""
-        mask: Mask = _EVICTABLE[self.snapshot.tasks.status[tasks], self.status[tasks]]
-        return mask
+        return _EVICTABLE[self.snapshot.tasks.status[tasks], self.status[tasks]]
 
     def single(self, row: int) -> Rows:
         """One row as an array of rows."""
@@ -301,8 +297,7 @@ class Ledger(LedgerColumns):
 
     def columns_of(self, node: int, positions: Rows) -> bytes:
         """Return a key that is equal for nodes with the same allocatable, used and future amounts there."""
-        key: bytes = self._sheet[:, node].take(positions).tobytes()
-        return key
+        return self._sheet[:, node].take(positions).tobytes()
 
     def free(self, dims: Rows, nodes: Rows) -> Ints:
         """(dims, nodes): the resources that can be allocated now: idle, and not needed by pipelined tasks."""

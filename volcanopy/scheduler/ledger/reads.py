@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows, frozen
 
 
 class Scope(IntEnum):
@@ -87,9 +87,7 @@ class LedgerView:
         """Return a column."""
         if name not in LedgerView.__annotations__:
             raise AttributeError(f"the ledger has no column {name!r} for plugins")
-        column = getattr(self._ledger, name).view()
-        column.setflags(write=False)
-        return column
+        return frozen(getattr(self._ledger, name).view())
 
     @property
     def admissions(self) -> int:

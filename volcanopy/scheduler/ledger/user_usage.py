@@ -129,8 +129,7 @@ class Pools:
     def requested(self) -> Ints:
         """(R, J): what each job needs to start beyond its allocation, without what scheduling gates hold back."""
         jobs = self._snapshot.jobs
-        lacking: Ints = np.maximum(jobs.min_resources.values - jobs.allocated.values - self._snapshot.gated, 0)
-        return lacking
+        return np.maximum(jobs.min_resources.values - jobs.allocated.values - self._snapshot.gated, 0)
 
     @cached_property
     def reserved(self) -> list[list[int]]:
@@ -184,5 +183,4 @@ def _admitted(snapshot: Snapshot) -> Mask:
     phase = jobs.phase
     admitted: Mask = (phase == "Inqueue") | (phase == "Running") | (phase == "Unknown")
     grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
-    counts: Mask = grouped & ((admitted & ~snapshot.blocked) | (jobs.counts[_HOLDING].sum(axis=0) > 0))
-    return counts
+    return grouped & ((admitted & ~snapshot.blocked) | (jobs.counts[_HOLDING].sum(axis=0) > 0))

@@ -67,8 +67,7 @@ class TaskView(RowView):
     @property
     def pod(self) -> core.Pod:
         """The pod itself, for what is not in a column."""
-        pod: core.Pod = self._ledger.snapshot.tasks.pods[self.row]
-        return pod
+        return self._ledger.snapshot.tasks.pods[self.row]
 
     @property
     def tables(self) -> ShapeTable:
@@ -166,8 +165,7 @@ class JobView(RowView):
     @property
     def group(self) -> core.PodGroup:
         """The pod group itself, for what is not in a column."""
-        group: core.PodGroup = self._ledger.snapshot.jobs.groups[self.row]
-        return group
+        return self._ledger.snapshot.jobs.groups[self.row]
 
     @property
     def queue(self) -> "QueueView":
@@ -292,8 +290,7 @@ class JobView(RowView):
             rows = self._ledger.unsettled_tasks
             if len(rows) <= _FEW:  # so few that the tasks of the cluster need not be sorted by job
                 rows = rows[self._ledger.snapshot.tasks.job[rows] == self.row]
-                pending: Rows = rows[self._ledger.status[rows] == Status.PENDING.value]
-                return pending
+                return rows[self._ledger.status[rows] == Status.PENDING.value]
         rows = self._ledger.snapshot.members(self.row)
         if not statuses:
             return rows

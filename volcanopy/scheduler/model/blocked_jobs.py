@@ -35,5 +35,4 @@ def blocked_jobs(jobs: JobTable, gated: Ints, newest: Floats, now: datetime) -> 
 def too_large(jobs: JobTable, rows: Rows, total: Ints, largest: Ints) -> Mask:
     """(M,): of which jobs the minimum exceeds the (R,) total, or the pods are on average larger than the (R,) largest node."""
     minimum, pods = jobs.min_resources.values[:, rows], np.maximum(jobs.min_available[rows], 1)
-    exceeds: Mask = np.logical_or.reduce((minimum > total[:, None]) | (-(-minimum // pods) > largest[:, None]), axis=0)
-    return exceeds
+    return np.logical_or.reduce((minimum > total[:, None]) | (-(-minimum // pods) > largest[:, None]), axis=0)

@@ -59,8 +59,7 @@ def running_seconds(snapshot: Snapshot, rows: Rows) -> Ints:
 
 def run_began(table: TaskTable, rows: Rows) -> Floats:
     """(M,): when the run of each of these tasks began, in seconds."""
-    began: Floats = np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
-    return began
+    return np.where(table.started[rows] > 0, table.started[rows], table.created[rows])
 
 
 def protected_since(status: core.PodGroupStatus, now: datetime) -> datetime | None:

@@ -63,8 +63,7 @@ class Series:
     @property
     def known(self) -> Mask:
         """Whether there is a value."""
-        result: Mask = ~np.isnan(self.mean)
-        return result
+        return ~np.isnan(self.mean)
 
     def not_older_than(self, moment: float) -> "Series":
         """Return the series in which older values are unknown."""

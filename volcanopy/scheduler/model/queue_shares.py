@@ -263,8 +263,7 @@ def capability(queues: QueueTable) -> Ints:
     """(R, Q): the capability of each queue; UNLIMITED where it is not given, or is zero for cpu or memory."""
     unlimited = ~queues.capability_set
     unlimited[:2] |= queues.capability.values[:2] <= 0
-    limit: Ints = np.where(unlimited, UNLIMITED, queues.capability.values)
-    return limit
+    return np.where(unlimited, UNLIMITED, queues.capability.values)
 
 
 def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, alone: bool = False) -> Bounds:

@@ -8,7 +8,7 @@ scheduler walks along. A float appears only as a share or a score.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 Index = NDArray[np.int32]
+
+A = TypeVar("A", bound=NDArray[Any])
 
 UNLIMITED = 2**62
 """Stands for an absent limit: larger than any amount, small enough that adding to it cannot overflow."""
@@ -138,8 +140,7 @@ class Columns:
 
     def at(self, position: int) -> Ints:
         """The (M,) column of the resource at this position of the axis."""
-        column: Ints = self.values[position]
-        return column
+        return self.values[position]
 
     def of(self, positions: Sequence[int]) -> Ints:
         """(P, M): the columns of the resources at these positions."""
@@ -161,22 +162,17 @@ class Allocatable(Columns):
     @cached_property
     def sums(self) -> Ints:
         """(R,): what all nodes together can hand out."""
-        return _read_only(self.values.sum(axis=1))
+        return frozen(self.values.sum(axis=1))
 
     @cached_property
     def largest(self) -> Ints:
         """(R,): the largest amount of a node; 0 without nodes."""
-        return _read_only(self.values.max(axis=1, initial=0))
+        return frozen(self.values.max(axis=1, initial=0))
 
     @cached_property
     def everywhere(self) -> tuple[bool, ...]:
         """(R,): of which resources every node has some."""
         return tuple(bool(has_some.all()) for has_some in self.values > 0)
-
-
-def _read_only(values: Ints) -> Ints:
-    values.setflags(write=False)
-    return values
 
 
 def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints:
@@ -196,6 +192,7 @@ def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints
     return sums
 
 
-def frozen(array: NDArray[np.generic]) -> None:
-    """Make an array read-only: tables of a snapshot are never written."""
+def frozen(array: A) -> A:
+    """Make an array read-only, as tables of a snapshot are, and return it."""
     array.setflags(write=False)
+    return array

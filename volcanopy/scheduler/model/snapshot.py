@@ -131,8 +131,7 @@ class TaskTable:
     @cached_property
     def pending(self) -> Rows:
         """The rows of the pending tasks."""
-        rows: Rows = (self.status == Status.PENDING.value).nonzero()[0]
-        return rows
+        return (self.status == Status.PENDING.value).nonzero()[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +222,7 @@ class QueueTable:
         known = self._lasting.get(name)
         if known is None or not all(map(operator.is_, known[0], inputs)):
             known = self._lasting[name] = (inputs, compute())
-        result: T = known[1]
-        return result
+        return known[1]
 
     @cached_property
     def families(self) -> tuple[tuple[int, Rows], ...]:
@@ -306,8 +304,7 @@ class Snapshot:
         """``compute(snapshot)``, computed at the first call: for what follows from the snapshot alone."""
         if compute not in self._once:
             self._once[compute] = compute(self)
-        result: T = self._once[compute]
-        return result
+        return self._once[compute]
 
     def begins(self, period: timedelta) -> bool:
         """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
@@ -339,8 +336,7 @@ class Snapshot:
     @cached_property
     def _pending(self) -> Rows:
         """The rows of the pending tasks of jobs."""
-        rows: Rows = self.tasks.pending[self.tasks.job[self.tasks.pending] != NONE]
-        return rows
+        return self.tasks.pending[self.tasks.job[self.tasks.pending] != NONE]
 
     @cached_property
     def gated(self) -> Ints:
@@ -403,14 +399,12 @@ class Snapshot:
 
     def requests(self, tasks: Rows | Sequence[int]) -> Ints:
         """(R, M): what M tasks request."""
-        amounts: Ints = self.shapes.request.values[:, self.tasks.shape[np.asarray(tasks, dtype=np.intp)]]
-        return amounts
+        return self.shapes.request.values[:, self.tasks.shape[np.asarray(tasks, dtype=np.intp)]]
 
     def least_request(self, tasks: Rows | Sequence[int], count: int) -> Ints:
         """(R,): a lower bound of the request of ``count`` of these tasks together."""
         requests = np.sort(self.requests(tasks), axis=1)
-        least: Ints = requests[:, :count].sum(axis=1)
-        return least
+        return requests[:, :count].sum(axis=1)
 
     @cached_property
     def _parts(self) -> dict[int, Mapping[int, Rows]]:

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from volcanopy.scheduler.model.resources import Mask
+from volcanopy.scheduler.model.resources import Mask, frozen
 
 
 class Status(IntEnum):
@@ -29,8 +29,7 @@ COUNT = len(Status)
 def _set(*statuses: Status) -> Mask:
     members = np.zeros(COUNT, dtype=np.bool_)
     members[list(statuses)] = True
-    members.setflags(write=False)
-    return members
+    return frozen(members)
 
 
 HOLDING = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)

@@ -185,8 +185,7 @@ class Encoder:
 
     def _summed(self, tasks: Rows) -> Ints:
         shapes = self._cluster.snapshot.shapes
-        total: Ints = shapes.request.values[:, self._cluster.snapshot.tasks.shape[tasks]].sum(axis=1)
-        return total
+        return shapes.request.values[:, self._cluster.snapshot.tasks.shape[tasks]].sum(axis=1)
 
     def _resource(self, amounts: Ints) -> dict[str, Any]:
         """Return a Resource: cpu in thousandths, memory in bytes, devices in thousandths."""

@@ -259,8 +259,7 @@ class Explainer:
         snapshot = self._session.snapshot
         row = snapshot.task_row(key)
         assert row is not None
-        pod: core.Pod = snapshot.tasks.pods[row]
-        return pod
+        return snapshot.tasks.pods[row]
 
     @staticmethod
     def _rejected_binds(pods: list[core.Pod]) -> Message:

@@ -133,8 +133,7 @@ def summable(values: Ints) -> Ints:
     """Return (R, M) amounts, reduced where their sum would overflow."""
     if not values.size or (values.sum(axis=1, dtype=np.float64) < UNLIMITED).all():
         return values
-    cut: Ints = np.minimum(values, UNLIMITED // values.shape[1])
-    return cut
+    return np.minimum(values, UNLIMITED // values.shape[1])
 
 
 def _reportable(amounts: Ints) -> Ints:

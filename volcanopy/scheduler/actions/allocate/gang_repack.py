@@ -284,8 +284,7 @@ class Repacking:
 
     def _scale(self, dims: Rows) -> Ints:
         """The amounts of resources that count as one: those of the largest node."""
-        scale: Ints = self.session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
-        return scale
+        return self.session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
 
     def _is_free(self, task: TaskView, node: int) -> bool:
         choice = self.placement.choose_on(task, node)

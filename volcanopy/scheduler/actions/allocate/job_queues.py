@@ -161,8 +161,7 @@ def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list
     single &= table.nominated[first] == NONE
     if claiming:
         single &= ~np.isin(table.shape[first], list(claiming))
-    flags: list[bool] = single.tolist()
-    return flags
+    return single.tolist()
 
 
 def run_ends(session: Session, tasks: Rows) -> list[int]:

@@ -100,8 +100,7 @@ class _Search:
         scores = np.zeros(len(group), dtype=np.float64)
         for pending in self._pending:
             scores += self._session.hypernodes.scores(pending.part, group)
-        order: list[int] = group[np.argsort(-scores, kind="stable")].tolist()
-        return order
+        return group[np.argsort(-scores, kind="stable")].tolist()
 
     def _within(self, statement: Statement, domain: int) -> list[int] | None:
         """Place the job in a domain, and return the tasks left over; None, with nothing placed, if it cannot start there."""
@@ -171,8 +170,7 @@ class _Search:
         least = session.snapshot.requests(pending.tasks).min(axis=1)
         dims = np.flatnonzero(least)
         of_nodes = np.minimum.reduce(session.ledger.future[dims] // least[dims, None], axis=0, initial=count)
-        sums: Ints = self._table.sums(np.maximum(of_nodes, 0)[None])[0]
-        return sums
+        return self._table.sums(np.maximum(of_nodes, 0)[None])[0]
 
     def _fill(self, statement: Statement, pending: _PendingPart, domain: int) -> bool:
         """Place a sub-group on the nodes of one hypernode; return False, with nothing changed, if it cannot start there."""

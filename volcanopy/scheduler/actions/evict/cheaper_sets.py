@@ -181,8 +181,7 @@ class CheaperSets:
     def _freed(self, rows: Sequence[int], needed: Request) -> Ints:
         """(R, M): what the tasks free on each node."""
         on_node = self._session.ledger.node[list(rows)][:, None] == needed.nodes
-        freed: Ints = self._session.snapshot.requests(rows) @ on_node.astype(np.int64)
-        return freed
+        return self._session.snapshot.requests(rows) @ on_node.astype(np.int64)
 
 
 def _suffices(free: Ints, needed: Request) -> Mask:
@@ -191,8 +190,7 @@ def _suffices(free: Ints, needed: Request) -> Mask:
     if not len(dims):
         return np.ones(len(free), dtype=np.bool_)
     slots = (np.maximum(free[:, dims], 0) // needed.request[dims, None]).min(axis=1)
-    suffices: Mask = slots.sum(axis=1) >= needed.count
-    return suffices
+    return slots.sum(axis=1) >= needed.count
 
 
 def _is_less(costs: Floats, bound: Cost) -> Mask:

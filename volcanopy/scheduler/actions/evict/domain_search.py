@@ -300,8 +300,7 @@ class DomainSearch:
     def _missing(self) -> Ints:
         """(R,): what the whole cluster lacks with all candidates evicted; at most 0 where it does not."""
         least = self._session.snapshot.least_request(self._rows, self._needed_count)
-        missing: Ints = least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
-        return missing
+        return least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
 
     def _missing_amounts(self) -> str:
         names, missing = self._session.snapshot.axis.names, self._missing()

@@ -151,8 +151,7 @@ class Bundles:
     def _running(self, rows: Rows) -> list[int]:
         """Return those of these tasks that run, in the order of cost."""
         rows = rows[self._session.ledger.evictable(rows)]
-        ordered: list[int] = rows[np.argsort(self._candidates.rank[rows], kind="stable")].tolist()
-        return ordered
+        return rows[np.argsort(self._candidates.rank[rows], kind="stable")].tolist()
 
     def _split_structured(self, job: JobView, rows: Sequence[int], surplus: int) -> list[Bundle]:
         """Return the bundles of a job with role minima or sub-groups: single tasks, then sub-groups, then the whole."""

@@ -54,8 +54,7 @@ def _sizes(snapshot: Snapshot) -> Ints:
     total[snapshot.axis.index["pods"]] = 0
     counted = total > 0
     shares = snapshot.shapes.request.values[counted] / (total[counted, None] * defaults.SIZE_UNIT)
-    sizes: Ints = np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / defaults.SIZE_UNIT)).astype(np.int64)
-    return sizes
+    return np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / defaults.SIZE_UNIT)).astype(np.int64)
 
 
 VictimKeys = Callable[[Rows], Ints]
@@ -104,8 +103,7 @@ class EvictionCosts(TaskCosts):
     def is_protected(self, rows: Rows) -> Mask:
         """(M,): which of these tasks started again within the cooldown of an eviction: they are not reclaimed."""
         tasks = self._session.snapshot.tasks
-        protected: Mask = run_began(tasks, rows) >= self._protected_since[tasks.job[rows]]
-        return protected
+        return run_began(tasks, rows) >= self._protected_since[tasks.job[rows]]
 
     @cached_property
     def _protected_since(self) -> Floats:
@@ -174,8 +172,7 @@ def _ranked(columns: Ints) -> Ints:
 
 def jobs_with_placed_tasks(session: Session) -> list[int]:
     """Return the jobs whose tasks this session placed on resources that evictions free."""
-    jobs: list[int] = np.flatnonzero(session.ledger.job_counts[Status.PIPELINED]).tolist()
-    return jobs
+    return np.flatnonzero(session.ledger.job_counts[Status.PIPELINED]).tolist()
 
 
 def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:

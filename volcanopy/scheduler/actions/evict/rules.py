@@ -54,8 +54,7 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
 
     def are_candidates(task: TaskView, rows: Rows) -> Mask:
         lower = table.priority[rows] < table.priority[task.row]
-        own: Mask = lower & (table.job[rows] == table.job[task.row])
-        return own
+        return lower & (table.job[rows] == table.job[task.row])
 
     def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
         return session.hooks.victims[Purpose.PREEMPT](
@@ -73,8 +72,7 @@ def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Ru
 
     def are_candidates(task: TaskView, rows: Rows) -> Mask:
         own, others = int(table.job[task.row]), table.job[rows]
-        differ: Mask = (others != own) & (jobs.queue[others] == jobs.queue[own])
-        return differ
+        return (others != own) & (jobs.queue[others] == jobs.queue[own])
 
     starving, victims = session.gangs.is_starving, hooks.victims[Purpose.PREEMPT]
     rows = partial(costs.of_queue, queue.row)
@@ -96,13 +94,11 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
 
     def running() -> Rows:
         rows: Rows = costs.rows[status[costs.rows] == Status.RUNNING]
-        unprotected: Rows = rows[~costs.is_protected(rows)]
-        return unprotected
+        return rows[~costs.is_protected(rows)]
 
     def are_candidates(task: TaskView, rows: Rows) -> Mask:
         owners = costs.queue[rows]
-        differ: Mask = (owners != costs.queue[task.row]) & queues.reclaimable[owners]
-        return differ
+        return (owners != costs.queue[task.row]) & queues.reclaimable[owners]
 
     def order(rows: Rows) -> Ints:
         return ranks()[costs.queue[rows]][None]

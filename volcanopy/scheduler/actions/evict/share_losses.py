@@ -38,8 +38,7 @@ class ShareLosses:
         counted = (self._total > 0) & (self._fair_share[:, queue] > 0)
         missing = (self._fair_share - self._ledger.tree_allocated)[counted, queue, None]
         missing = missing + self._ledger.job_allocated[counted][:, jobs]
-        lacking: Floats = (missing / self._total[counted, None]).max(axis=0, initial=0.0)
-        return lacking
+        return (missing / self._total[counted, None]).max(axis=0, initial=0.0)
 
     def losers(self, victim: int, reclaimer: int) -> list[int]:
         """Return the queues that lose what is evicted in one queue for another, and may fall below their shares."""

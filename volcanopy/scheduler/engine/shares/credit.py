@@ -19,7 +19,7 @@ import numpy as np
 from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.decay import decayed_users, queue_decay
-from volcanopy.scheduler.model.resources import Floats, Ints
+from volcanopy.scheduler.model.resources import Floats, Ints, frozen
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 PROTECTION = defaults.QUEUE_PAYBACK / 3
@@ -40,9 +40,7 @@ def _queue_credit(snapshot: Snapshot) -> Floats:
     if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
         return np.zeros(queues.credit.shape, dtype=np.float64)
     remaining, counted = queue_decay(snapshot)
-    current: Floats = queues.credit * remaining + _rates(snapshot) * counted
-    current.setflags(write=False)
-    return current
+    return frozen(queues.credit * remaining + _rates(snapshot) * counted)
 
 
 def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
@@ -92,8 +90,7 @@ class Due:
 
 
 def _raised(amounts: Floats) -> Ints:
-    raised: Ints = np.ceil(np.maximum(amounts, 0.0)).astype(np.int64)
-    return raised
+    return np.ceil(np.maximum(amounts, 0.0)).astype(np.int64)
 
 
 def _rates(snapshot: Snapshot) -> Floats:
@@ -118,5 +115,4 @@ def _rates(snapshot: Snapshot) -> Floats:
     unused = np.divide(np.maximum(lacking - exceeding, 0.0), whole, out=np.zeros_like(lacking), where=whole > 0)
     parts = lack - excess * np.minimum(paid, 1.0)[:, siblings] - sharing * unused[:, siblings]
     total = snapshot.total[:, None]
-    rates: Floats = np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)
-    return rates
+    return np.divide(parts, total, out=np.zeros_like(parts), where=total > 0)

@@ -53,16 +53,14 @@ class Lending:
     @property
     def _free(self) -> Ints:
         """(R,): what is free, or will be when terminating pods are gone."""
-        free: Ints = np.maximum(self._cluster.ledger.future, 0).sum(axis=1)
-        return free
+        return np.maximum(self._cluster.ledger.future, 0).sum(axis=1)
 
     @cached_property
     def _is_backfilled(self) -> Mask:
         """(T,): the tasks of jobs with a known run time, where nothing is reclaimed."""
         tasks, jobs = self._cluster.snapshot.tasks, self._cluster.snapshot.jobs
         known = (shortest(jobs.walltime, jobs.estimate)[tasks.job] > 0) | (tasks.runtime > 0)
-        backfilled: Mask = known & (tasks.job != NONE) & (not self._cluster.queries.reclaims)
-        return backfilled
+        return known & (tasks.job != NONE) & (not self._cluster.queries.reclaims)
 
     @cached_property
     def _unprotected(self) -> Ints:
@@ -74,8 +72,7 @@ class Lending:
 
     @cached_property
     def _sum(self) -> Ints:
-        total: Ints = self._claims.sum(axis=1)
-        return total
+        return self._claims.sum(axis=1)
 
     @cached_property
     def _claims(self) -> Ints:
@@ -112,8 +109,7 @@ class Lending:
         amounts[:, rows] = lacking
         free = ledger.future.copy()
         np.subtract.at(free.T, ledger.node[evicted], cluster.snapshot.requests(evicted).T)
-        claims: Ints = np.minimum(self._usable(amounts, rows, np.maximum(free, 0)), room)
-        return claims
+        return np.minimum(self._usable(amounts, rows, np.maximum(free, 0)), room)
 
     def _usable(self, amounts: Ints, rows: Rows, future: Ints) -> Ints:
         """(R, Q): the sums of these jobs' amounts by queue, those of pods of one shape at most what is free on their nodes.

@@ -12,7 +12,7 @@ import numpy as np
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
-from volcanopy.scheduler.model.resources import Ints, Mask, sums_by
+from volcanopy.scheduler.model.resources import Ints, Mask, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
@@ -30,9 +30,7 @@ def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = N
 
 def _within(total: Ints, guarantee: Ints, limit: Ints) -> Ints:
     available: Ints = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
-    limits = np.minimum(available, limit)
-    limits.setflags(write=False)
-    return limits
+    return frozen(np.minimum(available, limit))
 
 
 def reserved_for_admitted(cluster: Cluster) -> Ints:
@@ -63,8 +61,7 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     rows = rows[started | (jobs.phase[rows] == "Inqueue")]
     rest = np.maximum(jobs.min_resources.values[:, rows] - jobs.allocated.values[:, rows], 0)
     lacking[:, rows] = np.maximum(rest - snapshot.gated[:, rows], 0)
-    lacking.setflags(write=False)
-    return lacking
+    return frozen(lacking)
 
 
 def unplaceable(cluster: Cluster) -> Mask:
@@ -181,5 +178,4 @@ class OrderedAmounts:
         cached = self._ranks.get(row)
         if cached is None or cached[0] != content:
             cached = self._ranks[row] = content, rank(row, amounts)
-        result: T = cached[1]
-        return result
+        return cached[1]

@@ -13,7 +13,7 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine.shares.decay import decay, decayed_users, queue_decay
-from volcanopy.scheduler.model.resources import Axis, Floats, Ints
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, frozen
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
@@ -26,9 +26,7 @@ def _queue_usage(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     remaining, counted = queue_decay(snapshot)
     allocated = np.maximum(queues.reported[0], 0) / _units(snapshot.axis)[:, None]
-    current: Floats = queues.usage * remaining + allocated * counted
-    current.setflags(write=False)
-    return current
+    return frozen(queues.usage * remaining + allocated * counted)
 
 
 def user_usages(snapshot: Snapshot, queue: int) -> dict[str, Floats]:
@@ -82,6 +80,4 @@ def _text(amount: float) -> str:
 @lru_cache(maxsize=64)
 def _units(axis: Axis) -> Ints:
     """(R,): base units in one of each resource."""
-    units = np.array([quantity.base_units(name) for name in axis.names], dtype=np.int64)
-    units.setflags(write=False)
-    return units
+    return frozen(np.array([quantity.base_units(name) for name in axis.names], dtype=np.int64))

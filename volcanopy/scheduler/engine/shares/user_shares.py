@@ -59,8 +59,7 @@ def fair_shares(allocated: Floats, requested: Floats) -> Floats:
     whole = np.rint(allocated * _UNITS).astype(np.int64)
     most = whole + np.rint(requested * _UNITS).astype(np.int64)
     equal = np.ones(len(whole), dtype=np.int64)
-    shares: Floats = divided(int(whole.sum()), equal, np.zeros_like(whole), most) / _UNITS
-    return shares
+    return divided(int(whole.sum()), equal, np.zeros_like(whole), most) / _UNITS
 
 
 def user_statuses(

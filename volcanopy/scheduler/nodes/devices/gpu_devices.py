@@ -51,8 +51,7 @@ class _Published:
         matching = self.inventory.matching(request)
         if matching.failed[self.node].any():
             return np.zeros(len(self.node), dtype=np.bool_)
-        suitable: Mask = matching.devices[self.numbers]
-        return suitable
+        return matching.devices[self.numbers]
 
 
 def published(cluster: Cluster, classes: Sequence[str]) -> _Published | None:
@@ -149,8 +148,7 @@ class GpuDevices:
         return TakenCards(position, cards, need.memory[cards], np.full(len(cards), ALL_CORES, dtype=np.int64))
 
     def _is_free(self, cards: Rows) -> Mask:
-        free: Mask = self._claims.free_devices.free()[self._published.numbers[cards]]
-        return free
+        return self._claims.free_devices.free()[self._published.numbers[cards]]
 
     def _need(self, pod: core.Pod) -> CardNeed | None:
         tables = self._cluster.snapshot.claim_tables

@@ -136,8 +136,7 @@ class Mix:
 
     def fits(self, cards: Rows, memory: Ints, cores: Ints) -> Mask:
         """(P of cards, K): which of these cards, with so much free, each kind can use."""
-        fits: Mask = (memory >= self.card_memory[:, cards]) & (cores >= self.card_cores)
-        return fits
+        return (memory >= self.card_memory[:, cards]) & (cores >= self.card_cores)
 
     def usable(self, units: Ints, gpus: Floats, cpu: Ints, memory: Ints, rows: Rows) -> Floats:
         """(S, N): the GPUs of nodes that the next pod of the mix could use, in expectation.
@@ -151,14 +150,12 @@ class Mix:
         hosts = hosts & (units[self.kind] >= self.number[:, None, None])
         if not self.everywhere:
             hosts &= self.nodes[:, None, rows]
-        expected: Floats = np.einsum("m,msn,msn->sn", self.weight, hosts, gpus[self.kind])
-        return expected
+        return np.einsum("m,msn,msn->sn", self.weight, hosts, gpus[self.kind])
 
 
 def free_part(memory: Ints, cores: Ints, whole: Ints) -> Floats:
     """(K,): the free part of cards, of memory or of cores, whichever is less."""
-    part: Floats = np.minimum(np.maximum(memory, 0) / np.maximum(whole, 1), np.maximum(cores, 0) / ALL_CORES)
-    return part
+    return np.minimum(np.maximum(memory, 0) / np.maximum(whole, 1), np.maximum(cores, 0) / ALL_CORES)
 
 
 def stranded(gpus: Floats, amounts: Sequence[Ints], per_gpu: Floats) -> Floats:

@@ -125,8 +125,7 @@ class InterPodAffinity:
         masks = self._pod_counts.snapshot.tasks.selectors
 
         def values() -> Mask:
-            matching_all: Mask = np.logical_and.reduce([masks[number] for number in numbers])
-            return matching_all
+            return np.logical_and.reduce([masks[number] for number in numbers])
 
         return self._pod_counts.tally(("all selectors", numbers), values, terminating=True)
 
@@ -134,8 +133,7 @@ class InterPodAffinity:
         def values() -> Ints:
             column = np.zeros(len(self._shapes.specs), dtype=np.int64)
             column[list(weights)] = list(weights.values())
-            of_tasks: Ints = column[self._pod_counts.snapshot.tasks.shape]
-            return of_tasks
+            return column[self._pod_counts.snapshot.tasks.shape]
 
         return self._pod_counts.tally(("weighed shapes", frozenset(weights.items())), values, terminating=True)
 

@@ -120,8 +120,7 @@ class PodCounts:
         present = _ON_NODE[status]
         if terminating:
             present |= (status == Status.RELEASING) & (self.snapshot.tasks.status[rows] == Status.RELEASING)
-        on_node: Mask = present & (self.ledger.node[rows] != NONE)
-        return on_node
+        return present & (self.ledger.node[rows] != NONE)
 
     def node_of(self, task: int, terminating: bool) -> int:
         """Return the row of the node on which a task counts; NONE without one."""

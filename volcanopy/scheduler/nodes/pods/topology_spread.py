@@ -135,8 +135,7 @@ def _is_empty(constraint: core.TopologySpreadConstraint) -> bool:
 
 
 def _all_labels(constraints: list[_Constraint]) -> Mask:
-    mask: Mask = np.logical_and.reduce([constraint.topology.numbers != 0 for constraint in constraints])
-    return mask
+    return np.logical_and.reduce([constraint.topology.numbers != 0 for constraint in constraints])
 
 
 def _raw(constraints: list[_Constraint], rows: Rows) -> Floats:
@@ -152,13 +151,11 @@ def _raw(constraints: list[_Constraint], rows: Rows) -> Floats:
             counts = constraint.sums()[numbers]
         total += counts * math.log(size + 2) + float(constraint.spread.max_skew - 1)
     whole = np.floor(total)
-    rounded: Floats = whole + (total - whole >= 0.5)
-    return rounded
+    return whole + (total - whole >= 0.5)
 
 
 def _normalised(raw: Floats) -> Floats:
     most, least = raw.max(), raw.min()
     if most == 0:
         return np.full(len(raw), 100.0)
-    scaled: Floats = np.floor(100.0 * (most + least - raw) / most)
-    return scaled
+    return np.floor(100.0 * (most + least - raw) / most)

@@ -40,8 +40,7 @@ def _score(names: tuple[str, ...], traits: NodeTraits) -> Ints | None:
     score: Ints = 100 * (summed.clip(LEAST, most) - LEAST) // (most - LEAST)
     if not score.any():
         return None
-    frozen(score)
-    return score
+    return frozen(score)
 
 
 def _sizes(name: str, traits: NodeTraits) -> Ints:
@@ -52,5 +51,4 @@ def _sizes(name: str, traits: NodeTraits) -> Ints:
             if name in image.names:
                 sizes[row] = image.size_bytes
                 break
-    frozen(sizes)
-    return sizes
+    return frozen(sizes)

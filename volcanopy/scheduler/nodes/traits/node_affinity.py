@@ -42,8 +42,7 @@ def domains(key: str, traits: NodeTraits) -> Domains:
 
     def make() -> Domains:
         codes, values = traits.label(key)
-        numbers = codes.astype(np.intp) + 1
-        frozen(numbers)
+        numbers = frozen(codes.astype(np.intp) + 1)
         return Domains(numbers, len(values) + 1)
 
     return cached(traits, "topology domains", key, make)
@@ -67,8 +66,7 @@ def eligible(spec: core.PodSpec, traits: NodeTraits) -> Mask | None:
             mask &= _matches(core.Requirement(key=key, operator="In", values=(value,)), traits)
         if affinity is not None:
             mask &= any_term(affinity.node_selector_terms, traits)
-        frozen(mask)
-        return mask
+        return frozen(mask)
 
     return cached(traits, "required node labels", _ENCODE((selector, affinity)), make)
 
@@ -83,8 +81,7 @@ def preference(spec: core.PodSpec, traits: NodeTraits) -> Ints | None:
         weights = np.zeros(len(traits.objects), dtype=np.int64)
         for term in affinity.preferred:
             weights += term.weight * any_term((term.preference,), traits)
-        frozen(weights)
-        return weights
+        return frozen(weights)
 
     return cached(traits, "preferred node labels", affinity.preferred, make)
 
@@ -124,8 +121,7 @@ def _matches(requirement: core.Requirement, traits: NodeTraits) -> Mask:
                 parsed = integer(value)
                 if parsed is not None:
                     matching[number] = parsed > bound if requirement.operator == "Gt" else parsed < bound
-    mask: Mask = matching[codes]
-    return mask
+    return matching[codes]
 
 
 def _matches_field(requirement: core.Requirement, traits: NodeTraits) -> Mask:

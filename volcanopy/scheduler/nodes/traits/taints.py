@@ -30,7 +30,7 @@ def node_specs(traits: NodeTraits) -> NodeSpecs:
         codes = np.empty(len(traits.objects), dtype=np.int32)
         for row, node in enumerate(traits.objects):
             codes[row] = numbers.setdefault(node.spec, len(numbers))
-        frozen(codes)
+        codes.setflags(write=False)
         return NodeSpecs(tuple(numbers), codes)
 
     return cached(traits, "node specs", None, make)
@@ -74,8 +74,7 @@ def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits
     """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
     known = node_specs(traits)
     matching = np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)
-    mask: Mask = matching[known.codes]
-    return mask
+    return matching[known.codes]
 
 
 def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
@@ -83,16 +82,14 @@ def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ma
     known = node_specs(traits)
     if tolerated(tolerations, CORDON) or not any(spec.unschedulable for spec in known.specs):
         return None
-    mask: Mask = np.array([spec.unschedulable for spec in known.specs], dtype=np.bool_)[known.codes]
-    return mask
+    return np.array([spec.unschedulable for spec in known.specs], dtype=np.bool_)[known.codes]
 
 
 def out_of_service(traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes that are cordoned or not ready, which may return."""
     known = node_specs(traits)
     out = [spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs]
-    mask: Mask = np.array(out, dtype=np.bool_)[known.codes]
-    return mask
+    return np.array(out, dtype=np.bool_)[known.codes]
 
 
 def _is_condition(taint: core.Taint) -> bool:
@@ -109,8 +106,6 @@ def untolerated_preferences(tolerations: tuple[core.Toleration, ...], traits: No
             sum(taint.effect == "PreferNoSchedule" and not tolerated(tolerations, taint) for taint in spec.taints)
             for spec in known.specs
         ]
-        column: Ints = np.array(counts, dtype=np.int64)[known.codes]
-        frozen(column)
-        return column
+        return frozen(np.array(counts, dtype=np.int64)[known.codes])
 
     return cached(traits, "untolerated preferences", tolerations, make)

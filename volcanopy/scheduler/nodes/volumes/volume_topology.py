@@ -66,9 +66,7 @@ def outside_zone(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask |
         for key, value in labels.items():
             requirement = core.Requirement(key=key, operator="In", values=tuple(value.split("__")))
             fits &= node_affinity.any_term((core.NodeSelectorTerm(match_expressions=(requirement,)),), traits)
-        mask = ~fits & ~unlabelled
-        frozen(mask)
-        return mask
+        return frozen(~fits & ~unlabelled)
 
     return cached(traits, "volume zones", _ENCODE(labels), make)
 

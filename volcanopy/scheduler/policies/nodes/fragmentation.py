@@ -193,8 +193,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         return layout
 
     def _score(self, losses: Floats) -> Floats:
-        score: Floats = self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
-        return score
+        return self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))
 
     # The measure
 
@@ -202,8 +201,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         self, mix: Mix, units: Ints, gpus: Floats, free: Floats, amounts: tuple[Ints, Ints], rows: Rows
     ) -> Floats:
         """(S, N): the GPUs that pods of the mix can use, less those that are stranded."""
-        worth: Floats = mix.usable(units, gpus, *amounts, rows) - stranded(free, amounts, mix.per_gpu)
-        return worth
+        return mix.usable(units, gpus, *amounts, rows) - stranded(free, amounts, mix.per_gpu)
 
     def _loss(self, mix: Mix, tasks: TasksView, nodes: NodesView) -> Floats:
         """(S, N): the usable GPUs that the tasks cost the nodes by their resources, without cards."""
@@ -268,8 +266,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         free[:] = sum((idle[position] * part for position, part in self._parts.items()), start=state.free[rows])
         free[1] += changes.free
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
-        loss: Floats = before - after
-        return loss
+        return before - after
 
     def _value(
         self, mix: Mix, task: TaskView, rows: Rows, cards: tuple[Ints, Floats, Floats], placed: bool = False
@@ -280,10 +277,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         left = idle if placed else idle - task.request.values[:, None]
         own, parts = left[mix.resources], self._unit_parts(mix)
         units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * parts))
-        worth: Floats = self._worth(
-            mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows
-        )[0]
-        return worth
+        return self._worth(mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows)[0]
 
     def _unit_parts(self, mix: Mix) -> Floats:
         """(P of extended resources, 1): the part of a GPU that a unit is."""

@@ -184,5 +184,4 @@ def _between(raw: Ints) -> Floats:
     least, most = int(raw.min()), int(raw.max())
     if least == most:
         return np.zeros(len(raw), dtype=np.float64)
-    scaled: Floats = np.floor(100.0 * ((raw - least) / (most - least)))
-    return scaled
+    return np.floor(100.0 * ((raw - least) / (most - least)))

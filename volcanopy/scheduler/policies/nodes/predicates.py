@@ -19,7 +19,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
-from volcanopy.scheduler.model.resources import Floats, Index, Mask, Rows, frozen
+from volcanopy.scheduler.model.resources import Floats, Index, Mask, Rows
 from volcanopy.scheduler.nodes.claims import ClaimFilter
 from volcanopy.scheduler.nodes.pods import pod_conflicts
 from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
@@ -233,5 +233,5 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
                 reject(tainted(taint), mask)
         if len(reasons) == 1:
             return _TraitRejections(None)
-        frozen(causes)
+        causes.setflags(write=False)
         return _TraitRejections(causes, tuple(reasons))

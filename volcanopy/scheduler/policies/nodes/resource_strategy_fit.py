@@ -147,8 +147,7 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         return scores
 
     def _fit(self, task: TaskView, nodes: NodesView) -> Floats:
-        scores: Floats = weighted_mean(TasksView([task]), nodes, self._strategies(task))[0]
-        return scores
+        return weighted_mean(TasksView([task]), nodes, self._strategies(task))[0]
 
     def _strategies(self, task: TaskView) -> Strategies:
         own = self._annotations(task)

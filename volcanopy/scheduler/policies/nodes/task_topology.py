@@ -249,8 +249,7 @@ class TaskTopology(Nodes, Plugin[TaskTopologyArguments], Order):
         ledger = self.cluster.ledger
         here: Mask = PLACED[ledger.status[rows]] & (ledger.node[rows] != NONE)
         counts = np.bincount(ledger.node[rows[here]], minlength=len(self.cluster.snapshot.nodes))
-        placed: Ints = counts[nodes]
-        return placed
+        return counts[nodes]
 
     def _avoided(self, task: TaskView, team: _Team, nodes: Rows) -> Ints:
         """(M,): how many tasks of the job that the task avoids have a place on each node now."""

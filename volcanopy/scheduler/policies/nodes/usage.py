@@ -150,8 +150,7 @@ class Usage(Nodes, Plugin[UsageArguments]):
         return np.where(self._fresh[rows], 100.0 * args.weight * (1.0 - self._mean(load)), 0.0)
 
     def _mean(self, load: Floats) -> Floats:
-        mean: Floats = (load[0] * self.args.cpu + load[1] * self.args.memory) / (self.args.cpu + self.args.memory)
-        return mean
+        return (load[0] * self.args.cpu + load[1] * self.args.memory) / (self.args.cpu + self.args.memory)
 
     def _loads(self, nodes: NodesView, expected: Floats) -> Floats:
         """(2, S, N): the fractions of cpu and memory in use, with the (2, S, N) load that is expected; 0 where there is none."""
@@ -190,8 +189,7 @@ class Usage(Nodes, Plugin[UsageArguments]):
 
     def _is_unseen(self, rows: Rows) -> Mask:
         status: NDArray[np.int8] = self.cluster.ledger.status[rows]
-        unseen: Mask = _UNSEEN[status] | ((status == Status.RUNNING) & ~self._shown[rows])
-        return unseen
+        return _UNSEEN[status] | ((status == Status.RUNNING) & ~self._shown[rows])
 
     def _add(self, tasks: Rows, nodes: Rows) -> None:
         """Set these nodes' expected load to what these tasks bring."""

@@ -112,8 +112,7 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
         snapshot, most = self.cluster.snapshot, self._fair_shares
         used = snapshot.nodes.used.values.sum(axis=1) / np.maximum(snapshot.total, 1)
         credit = queue_credit(snapshot)[int(used.argmax())] / _PAYBACK  # of the scarcest resource
-        paid_back: Floats = np.clip(credit, -most, most)
-        return paid_back
+        return np.clip(credit, -most, most)
 
     @cached_property
     def _own_shares(self) -> Floats:
@@ -156,8 +155,7 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
         """(Q,): the queues with jobs of their own or of descendants."""
         snapshot = self.cluster.snapshot
         jobs = np.bincount(snapshot.jobs.queue[self.cluster.job_rows()], minlength=len(snapshot.queues))
-        has: Mask = snapshot.queues.rolled_up(jobs[None, :])[0] > 0
-        return has
+        return snapshot.queues.rolled_up(jobs[None, :])[0] > 0
 
     @cached_property
     def _admission_tree(self) -> Tree:

@@ -20,8 +20,7 @@ class Gang(Plugin[NoArguments], Victims, Order):
         ledger = self.cluster.ledger
         counts = ledger.job_counts[:, jobs]
         runs = counts[HOLDING].any(axis=0) | (counts[Status.SUCCEEDED] == 0)
-        keys: Mask = runs & (counts[READY].sum(axis=0) >= self.cluster.snapshot.jobs.min_available[jobs])
-        return keys
+        return runs & (counts[READY].sum(axis=0) >= self.cluster.snapshot.jobs.min_available[jobs])
 
     def allows(self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose) -> Sequence[TaskView]:
         """Members above the minimum of their job; for a gang all candidates, since gangs are evicted whole, as bundles."""

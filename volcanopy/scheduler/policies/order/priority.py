@@ -16,13 +16,11 @@ class Priority(Plugin[NoArguments], Victims, Order):
 
     def jobs(self, jobs: Rows) -> Ints:
         """Higher priority first."""
-        keys: Ints = -self.cluster.snapshot.jobs.priority[jobs]
-        return keys
+        return -self.cluster.snapshot.jobs.priority[jobs]
 
     def tasks(self, tasks: Rows) -> Ints:
         """Higher priority first."""
-        keys: Ints = -self.cluster.snapshot.tasks.priority[tasks]
-        return keys
+        return -self.cluster.snapshot.tasks.priority[tasks]
 
     def allows(
         self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose

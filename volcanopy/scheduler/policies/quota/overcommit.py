@@ -48,14 +48,12 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     @cached_property
     def _limit(self) -> Ints:
         """(R,): what may be requested."""
-        limit: Ints = (self.cluster.snapshot.total * self.args.factor).astype(np.int64)
-        return limit
+        return (self.cluster.snapshot.total * self.args.factor).astype(np.int64)
 
     @cached_property
     def _used(self) -> Ints:
         """(R,): allocated to pods when the session began."""
-        used: Ints = self.cluster.snapshot.nodes.used.values.sum(axis=1)
-        return used
+        return self.cluster.snapshot.nodes.used.values.sum(axis=1)
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Whether the job's minimum still fits."""
@@ -76,15 +74,13 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
     @cached_property
     def _requested(self) -> Ints:
         """(R,): the requests of admitted jobs."""
-        requested: Ints = self._requested_by_admitted[1].sum(axis=1)
-        return requested
+        return self._requested_by_admitted[1].sum(axis=1)
 
     @cached_property
     def _startable(self) -> Ints:
         """(R,): the requests of the admitted jobs that do not wait for a reservation."""
         rows, requested = self._requested_by_admitted
-        startable: Ints = requested[:, ~self.cluster.queries.behind_reservations()[rows]].sum(axis=1)
-        return startable
+        return requested[:, ~self.cluster.queries.behind_reservations()[rows]].sum(axis=1)
 
     @cached_property
     def _requested_by_admitted(self) -> tuple[Rows, Ints]:
