@@ -31,7 +31,7 @@ SLOW: dict[str, str] = {
     "README.md": "runs a session with jobs that wait for each other",
     "docs/python.md": "each program starts Python and runs a job",
     "docs/tutorial.md": "runs jobs on a cluster, one after the other",
-    "docs/writing-a-plugin.md": "checks three plugins over random cluster states",
+    "docs/writing-a-plugin.md": "checks four plugins over random cluster states",
     "docs/run-times.md": "waits for run times to be learnt, and for starts to be estimated",
 }
 """Pages that take longer than others, and why."""
