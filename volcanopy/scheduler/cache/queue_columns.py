@@ -1,6 +1,7 @@
 """The table of queues in a snapshot, from their objects."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,11 @@ from volcanopy.scheduler.model import observed_queue_status, pod_fields
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+
+_SPEC = attrgetter(
+    *("spec", "status.state", "metadata.name", "metadata.uid", "metadata.creation_timestamp"),
+    *("metadata.labels", "metadata.annotations"),
+)
 
 
 def queue_table(state: StateTables) -> QueueTable:
@@ -46,15 +52,7 @@ def queue_table(state: StateTables) -> QueueTable:
 
 def same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
     """Return whether at most the status of a queue changed."""
-    if old is None or new is None:
-        return False
-    before, after = old.metadata, new.metadata
-    return (
-        (old.spec is new.spec or old.spec == new.spec)
-        and old.status.state == new.status.state
-        and (before.name, before.uid, before.creation_timestamp) == (after.name, after.uid, after.creation_timestamp)
-        and (before.labels, before.annotations) == (after.labels, after.annotations)
-    )
+    return old is not None and new is not None and bool(_SPEC(old) == _SPEC(new))
 
 
 def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:

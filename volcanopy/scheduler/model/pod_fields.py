@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import IntEnum
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -18,10 +19,7 @@ ROLE_KEY = names.TASK_SPEC
 PRIORITY_KEY = names.TASK_PRIORITY
 RUNTIME_KEY = names.MAX_RUNTIME
 _PHASES = {
-    "Running": Status.RUNNING,
-    "Succeeded": Status.SUCCEEDED,
-    "Failed": Status.FAILED,
-    "Unknown": Status.UNKNOWN,
+    status.name.capitalize(): status for status in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
 }
 
 
@@ -48,11 +46,8 @@ def quality_of_service(spec: core.PodSpec) -> Quality:
 
 def job_key(pod: core.Pod) -> str:
     """``namespace/name`` of the pod's group, empty if it names none."""
-    for key in GROUP_KEYS:
-        name = pod.metadata.annotations.get(key)
-        if name:
-            return f"{pod.metadata.namespace}/{name}"
-    return ""
+    groups = filter(None, map(pod.metadata.annotations.get, GROUP_KEYS))
+    return next((f"{pod.metadata.namespace}/{name}" for name in groups), "")
 
 
 def task_job(pod: core.Pod) -> str:
@@ -117,9 +112,7 @@ def class_priority(name: str, classes: Mapping[str, core.PriorityClass]) -> int:
 def flag(meta: core.Meta, key: str, absent: bool) -> bool:
     """Return a boolean annotation, or else the label of the same key."""
     value = meta.annotations.get(key, meta.labels.get(key))
-    if value is None:
-        return absent
-    return value.lower() in {"true", "1", "t"}
+    return absent if value is None else value.lower() in {"true", "1", "t"}
 
 
 def duration(text: str) -> timedelta | None:
@@ -168,52 +161,37 @@ def queue_resources(queue: core.Queue) -> set[str]:
 
 
 def differs_in_place_only(old: core.Pod, new: core.Pod) -> bool:
-    """Whether at most the node and the status of a pod of a group changed."""
-    return (_is_copy(old, new) or _is_same_task(old, new)) and bool(job_key(new))
-
-
-def _is_copy(old: core.Pod, new: core.Pod) -> bool:
-    """Whether a pod was replaced by a copy of it with another node or status: quickly decided, as the fields are the same."""
+    """Whether at most the node and the status of a pod of a group changed; of a copy that is quickly decided."""
     before, after = old.spec, new.spec
-    return old.metadata is new.metadata and (before is after or replace(before, node_name=after.node_name) == after)
+    is_copy = old.metadata is new.metadata and (before is after or replace(before, node_name=after.node_name) == after)
+    return (is_copy or (_TASK(old) == _TASK(new) and same_shape(old, new))) and bool(job_key(new))
 
 
-def _is_same_task(old: core.Pod, new: core.Pod) -> bool:
-    """Whether nothing that tasks are made from changed beside the node and the status."""
-    before, after = old.spec, new.spec
-    return (
-        old.metadata.uid == new.metadata.uid
-        and old.metadata.creation_timestamp == new.metadata.creation_timestamp
-        and old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
-        and before.scheduler_name == after.scheduler_name
-        and before.priority == after.priority
-        and before.active_deadline_seconds == after.active_deadline_seconds
-        and before.scheduling_gates == after.scheduling_gates
-        and same_shape(old, new)
-    )
+_TASK = attrgetter(
+    *("metadata.uid", "metadata.creation_timestamp", "metadata.annotations", "spec.scheduler_name", "spec.priority"),
+    *("spec.active_deadline_seconds", "spec.scheduling_gates"),
+)
+_SHAPE = attrgetter(
+    *("containers", "init_containers", "node_selector", "affinity", "tolerations", "topology_spread_constraints"),
+    *("resources", "volumes", "resource_claims", "overhead"),
+)
+_POD = attrgetter(
+    *("metadata.uid", "metadata.deletion_timestamp", "metadata.labels", "metadata.annotations", "status.phase"),
+    *("status.nominated_node_name", "status.resource_claim_statuses", "is_terminating", "spec"),
+)
+_GROUP = attrgetter(
+    "metadata.creation_timestamp", "metadata.labels", "metadata.annotations", "spec", "status.alternative"
+)
 
 
 def same_shape(old: core.Pod, new: core.Pod) -> bool:
     """Whether nothing changed that could give the pod another shape."""
-    labels, new_labels = old.metadata.labels, new.metadata.labels
-    return (labels is new_labels or labels == new_labels) and same_spec(old, new)
+    return old.metadata.labels == new.metadata.labels and same_spec(old, new)
 
 
 def same_spec(old: core.Pod, new: core.Pod) -> bool:
     """As :func:`same_shape`, where labels do not matter."""
-    return old.spec is new.spec or (
-        old.spec.containers == new.spec.containers
-        and old.spec.init_containers == new.spec.init_containers
-        and old.spec.node_selector == new.spec.node_selector
-        and old.spec.affinity == new.spec.affinity
-        and old.spec.tolerations == new.spec.tolerations
-        and old.spec.topology_spread_constraints == new.spec.topology_spread_constraints
-        and old.spec.resources == new.spec.resources
-        and old.spec.volumes == new.spec.volumes
-        and old.spec.resource_claims == new.spec.resource_claims
-        and old.spec.overhead == new.spec.overhead
-    )
+    return old.spec is new.spec or _SHAPE(old.spec) == _SHAPE(new.spec)
 
 
 def same_traits(old: core.Node, new: core.Node) -> bool:
@@ -239,16 +217,7 @@ def same_metadata(old: core.Meta, new: core.Meta) -> bool:
 
 def same_pod(old: core.Pod, new: core.Pod) -> bool:
     """Whether nothing about a pod changed that scheduling looks at; conditions and container states are not."""
-    return (
-        old.metadata.uid == new.metadata.uid
-        and old.status.phase == new.status.phase
-        and old.status.nominated_node_name == new.status.nominated_node_name
-        and old.is_terminating == new.is_terminating
-        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
-        and same_metadata(old.metadata, new.metadata)
-        and old.status.resource_claim_statuses == new.status.resource_claim_statuses
-        and old.spec == new.spec
-    )
+    return bool(_POD(old) == _POD(new))
 
 
 def same_node(old: core.Node, new: core.Node) -> bool:
@@ -264,21 +233,9 @@ def same_node(old: core.Node, new: core.Node) -> bool:
 
 def same_group(old: core.PodGroup, new: core.PodGroup) -> bool:
     """Whether at most the status of a pod group changed, but for its alternative, as far as scheduling looks at it."""
-    before, after = old.metadata, new.metadata
-    same = (old.spec is new.spec or old.spec == new.spec) and old.status.alternative == new.status.alternative
-    return same and (
-        before is after
-        or (
-            before.creation_timestamp == after.creation_timestamp
-            and before.labels == after.labels
-            and before.annotations == after.annotations
-        )
-    )
+    return bool(_GROUP(old) == _GROUP(new))
 
 
 def condition(group: core.PodGroup, kind: str) -> core.Condition | None:
     """The condition of this type that is true in the status of a pod group."""
-    for item in group.status.conditions:
-        if item.type == kind and item.status == "True":
-            return item
-    return None
+    return next((item for item in group.status.conditions if item.type == kind and item.status == "True"), None)
