@@ -38,7 +38,8 @@ class CounterEvictions:
         statement.withdraw_all(np.array(victims, dtype=np.intp))
         own = int(owners[preemptors[0].row])
         jobs = dict.fromkeys(int(owners[row]) for row in victims)
-        asking = [row for row in jobs if row == own or self._may_any_ask(JobView(session.ledger, row))]
+        views = {row: JobView(session.ledger, row) for row in jobs}
+        asking = [row for row, job in views.items() if row == own or any(may_ask(job) for may_ask in self._may_ask)]
         result = self._returning_among(statement, preemptors, asking) if asking else None
         statement.rollback(mark)
         return result
@@ -52,9 +53,6 @@ class CounterEvictions:
         result = next((row for row in jobs if self._returns(JobView(session.ledger, row), preemptors)), None)
         session.ledger.evictions = evictions
         return result
-
-    def _may_any_ask(self, job: JobView) -> bool:
-        return any(may_ask(job) for may_ask in self._may_ask)
 
     def _returns(self, job: JobView, preemptors: Sequence[TaskView]) -> bool:
         asking = [rule for rule in self._rules if rule.may_ask(job)]

@@ -1,7 +1,7 @@
 """One search for the cheapest exchange: in which hypernode a job is placed, and which victims are evicted there."""
 
 import copy
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -203,8 +203,10 @@ class DomainSearch:
             return f"{action}: no preemption victims in {victims_of}"
         if self._trace.is_preempted_back:
             return f"{action}: preemption rejected: victims could preempt back"
-        if not self._trace.has_evictable and (self._missing() > 0).any():
-            return f"{action}: still unschedulable after evicting {pods}: {self._missing_amounts()} missing"
+        names, missing = self._session.snapshot.axis.names, self._missing()
+        if not self._trace.has_evictable and (missing > 0).any():
+            amounts = sum_text([(names[dim], int(missing[dim])) for dim in np.flatnonzero(missing > 0)])
+            return f"{action}: still unschedulable after evicting {pods}: {amounts} missing"
         if self._trace.is_tried and not self._trace.has_evictable:
             return self.tie() or f"{action}: {pods} may not be evicted"
         return f"{action}: still unschedulable after evicting {pods}"
@@ -213,21 +215,16 @@ class DomainSearch:
         """Return the sentence that another queue would lack as much of its share as this one does; empty if none would."""
         losses, own, jobs = self._shared.costs.losses, self._job.queue, self._session.snapshot.jobs
         lacking = float(losses.lacking(own.row, np.array([self._job.row]))[0])
-        breakable = (
-            np.flatnonzero(self._candidates.breakable & (jobs.queue != own.row))
-            if lacking > 0
-            else np.empty(0, np.intp)
-        )
+        breakable = np.flatnonzero(self._candidates.breakable & (jobs.queue != own.row) & (lacking > 0))
         breakable = np.intersect1d(breakable, self._session.snapshot.tasks.job[self._candidates.rows])
         for queue in np.unique(jobs.queue[breakable]).tolist():
             rows = breakable[jobs.queue[breakable] == queue]
             equal = rows[np.abs(losses.lacking(queue, rows) - lacking) < defaults.EQUAL_FRACTIONS]
             if len(equal):
                 job = JobView(self._session.ledger, int(equal[0]))
-                without = (
-                    f'{self._shared.action}: without job "{short(job.key)}" queue "{job.queue.name}" would lack as much'
-                )
-                return f'{without} of its fair share as queue "{own.name}" does: waits until queue "{own.name}" has more credit'
+                without = f'{self._shared.action}: without job "{short(job.key)}" queue "{job.queue.name}"'
+                equal_share = f'would lack as much of its fair share as queue "{own.name}" does'
+                return f'{without} {equal_share}: waits until queue "{own.name}" has more credit'
         return ""
 
     # Feasibility
@@ -302,30 +299,25 @@ class DomainSearch:
         least = self._session.snapshot.least_request(self._rows, self._needed_count)
         return least - self._free().sum(axis=1) - self._candidates.amounts.sum(axis=1)
 
-    def _missing_amounts(self) -> str:
-        names, missing = self._session.snapshot.axis.names, self._missing()
-        return sum_text([(names[dim], int(missing[dim])) for dim in np.flatnonzero(missing > 0)])
-
     # One domain
 
     def _search_in(self, domain: int, trace: Trace | None = None, only: AbstractSet[int] | None = None) -> VictimSearch:
         trace = self._trace if trace is None else trace
         return VictimSearch(self._shared, self._statement, self._job, self._candidates, domain, trace, only)
 
-    def _is_enough(self, search: VictimSearch) -> Callable[[], bool]:
-        """Return the predicate whether the job starts; of a job that starts already, whether all its tasks are placed."""
-        if self._starts:
-            return lambda: (
-                len(search.placed) == len(self._rows) or not any(rule.may_ask(self._job) for rule in self._rules)
-            )
-        return lambda: self._session.gangs.will_start(self._job)
-
     def _fill(self, search: VictimSearch, domain: int) -> bool:
         """Place the tasks that must start together in a domain; of a job that starts already, as many as possible."""
-        enough = self._is_enough(search)
+
+        def enough() -> bool:
+            if not self._starts:
+                return self._session.gangs.will_start(self._job)
+            return len(search.placed) == len(self._rows) or not any(rule.may_ask(self._job) for rule in self._rules)
+
         if not self._job.group.spec.sub_group_policy:
             return search.fill(self._rows, enough, self._needed_count) or (self._starts and bool(search.placed))
-        waiting = self._parts()
+        parts = self._session.gangs.pending_parts(self._job, self._rows, lambda part: part.is_pipelined)
+        by_need = sorted(parts, key=lambda entry: not entry[2])  # first those it needs
+        waiting = [(part, rows) for part, rows, _ in by_need]
         while waiting and not enough():
             part, rows = waiting.pop(0)
             if self._fill_part(search, part, rows, domain):
@@ -333,11 +325,6 @@ class DomainSearch:
                 if left:
                     waiting.append((part, left))
         return enough() or (self._starts and bool(search.placed))
-
-    def _parts(self) -> list[tuple[SubJobView, list[int]]]:
-        """Return the sub-groups with their pending tasks, first those that the job needs."""
-        parts = self._session.gangs.pending_parts(self._job, self._rows, lambda part: part.is_pipelined)
-        return [(part, rows) for part, rows, is_needed in sorted(parts, key=lambda entry: not entry[2])]
 
     def _fill_part(self, search: VictimSearch, part: SubJobView, rows: Sequence[int], domain: int) -> bool:
         """Place a sub-group, or one more task of a ready one, in the cheapest hypernode within the domain."""
@@ -347,19 +334,16 @@ class DomainSearch:
         least = self._session.snapshot.least_request(rows, count)
         for position, inner in enumerate(self._domains_to_try(inner_domains, least)):
             mark = self._statement.checkpoint()
-            trial = self._search_in(domain, only=search.only)
-            trial.follow(search)
-            trial.restrict(rows, inner)
+            trial = search.within(rows, inner)
             if trial.fill(rows, lambda: len(trial.placed) >= count, count):  # noqa: B023 - called at once
-                trial.record(before)
                 cost = (*trial.cost, float(self._table.tiers[inner]), float(position))
                 if best is None or cost < best[0]:
-                    best = cost, trial, inner
+                    best = cost, trial, inner, self._statement.evicted[before:]
             self._statement.rollback(mark)
         if best is None:
             return False
         search.restrict(rows, best[2])
-        search.repeat(best[1])
+        search.repeat(best[1], best[3])
         return True
 
 

@@ -124,7 +124,8 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
     """
     tasks = session.by_job(session.pending())
     queues: dict[int, list[JobView]] = {}
-    waiting = [job for job in session.waiting_jobs() if not _waits_at_queue(session, job)]
+    rejections = ((job, session.rejections.rejection(job.row)) for job in session.waiting_jobs())
+    waiting = [job for job, rejection in rejections if rejection is None or rejection.gate != Gate.QUEUE]
     invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
     for job in waiting:
         if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
@@ -133,8 +134,3 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
         jobs.sort(key=session.job_key)
     ordered = sorted((session.cluster.queue(row) for row in queues), key=session.queue_key)
     return [(queue, [(job, tasks[job.row]) for job in queues[queue.row]]) for queue in ordered]
-
-
-def _waits_at_queue(session: Session, job: JobView) -> bool:
-    rejection = session.rejections.rejection(job.row)
-    return rejection is not None and rejection.gate == Gate.QUEUE

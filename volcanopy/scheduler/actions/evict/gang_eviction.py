@@ -53,6 +53,8 @@ class GangEviction:
         counter = CounterEvictions(session, self.costs, all_rules(session, self.costs, queue))
         self._searches = Searches(session, action, self.costs, counter, arguments.most_domains, arguments.whole)
         self._failures = session.state(_Failures)
+        actions = session.config.actions
+        self._position = actions.index(action) if action in actions else len(actions)
 
     def evict_for(self, job: JobView, tasks: Rows, rules: Sequence[Rule]) -> None:
         """Evict for the minimum of a job or, if it has that, for more tasks.
@@ -62,9 +64,10 @@ class GangEviction:
         session = self.session
         pending = tasks[session.ledger.status[tasks] == Status.PENDING].tolist()
         eligible = [row for row in pending if session.snapshot.tasks.pods[row].spec.preemption_policy != "Never"]
+        explains = self.action.startswith("gang")  # to the users of these actions
         if not eligible:
-            if pending:
-                self._note(job, f"{self.action}: not eligible: preemptionPolicy is Never")
+            if pending and explains:
+                session.rejections.note(job.row, f"{self.action}: not eligible: preemptionPolicy is Never")
             return
         if self._failures.evictions != len(session.ledger.evictions):
             self._failures.evictions = len(session.ledger.evictions)
@@ -77,7 +80,8 @@ class GangEviction:
             if not reason:
                 return
             self._failures.reasons[key] = reason
-        self._note(job, reason)
+        if explains:
+            session.rejections.note(job.row, reason)
 
     def _evict(self, job: JobView, rows: Sequence[int], rules: Sequence[Rule]) -> str:
         """Apply the cheapest exchange for these tasks; if there is none, return the reason."""
@@ -100,14 +104,9 @@ class GangEviction:
                 session.commit(statement, job.key)
                 for row, _ in statement.evicted:
                     session.evicted_for[int(session.snapshot.tasks.job[row])] = job.queue.name
-            elif not _allocates_later(session, self.action):  # else allocate places what fits without evictions
+            elif "allocate" not in session.config.actions[self._position :]:  # else it places what fits
                 session.reserve(job, statement)
         return ""
-
-    def _note(self, job: JobView, reason: str) -> None:
-        """Explain to the user of an action for gangs why nothing was evicted."""
-        if self.action.startswith("gang"):
-            self.session.rejections.note(job.row, reason)
 
     def _key(self, job: JobView, rows: Sequence[int], rules: Sequence[Rule]) -> object:
         session = self.session
@@ -118,9 +117,3 @@ class GangEviction:
         shapes = (session.hooks.cache_key(TaskView(session.ledger, row)) for row in rows)
         idle = tuple(session.hooks.cache_key(TaskView(session.ledger, row)) for row in idle_tasks(session, job))
         return (names, job.row if distinct else None, lacking, len(rows), idle, *equivalence(session, job, shapes))
-
-
-def _allocates_later(session: Session, action: str) -> bool:
-    """Return whether allocate runs after this action: then tasks that fit without evictions are left to it."""
-    actions = session.config.actions
-    return action in actions and "allocate" in actions[actions.index(action) :]

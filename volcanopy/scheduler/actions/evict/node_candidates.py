@@ -7,10 +7,11 @@ import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle
+from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Rows
 
 Victims = tuple[Cost, list[Bundle]]
 """Bundles with their cost, which ends with the score and the row of the node."""
@@ -76,11 +77,10 @@ def least_cost(candidates: Candidates, rows: Rows) -> Cost:
     return tuple(candidates.least_cost[:, rows].min(axis=1).tolist())
 
 
-def node_candidates(
-    session: Session, candidates: Candidates, task: TaskView, within: Mask, infeasible: Mask, scores: Floats
-) -> NodeCandidates:
-    """Return the candidates on the nodes of a mask, without ``infeasible`` nodes and those where they free too little."""
-    ledger = session.ledger
+def node_candidates(session: Session, candidates: Candidates, task: TaskView, placement: Placement) -> NodeCandidates:
+    """Return the candidates on the nodes of a placement, without infeasible nodes and those where they free too little."""
+    ledger, within, scores = session.ledger, placement.is_in_reach, placement.scores(task)
+    infeasible = session.placement.infeasible_nodes(task)
     rows = candidates.rows[ledger.evictable(candidates.rows) & ~candidates.is_bound[candidates.rows]]
     rows = rows[within[ledger.node[rows]]]
     if task.best_effort:

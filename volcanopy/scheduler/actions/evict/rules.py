@@ -57,13 +57,11 @@ def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule
         return lower & (table.job[rows] == table.job[task.row])
 
     def evictable(task: TaskView, victims: Sequence[TaskView]) -> list[TaskView]:
-        return session.hooks.victims[Purpose.PREEMPT](
-            task, [victim for victim in victims if victim.priority < task.priority]
-        )
+        lower = [victim for victim in victims if victim.priority < task.priority]
+        return session.hooks.victims[Purpose.PREEMPT](task, lower)
 
-    starving = session.gangs.is_starving
     rows = partial(costs.of_queue, queue.row)
-    return Rule("preempt", "the job itself", starving, always, rows, are_candidates, evictable)
+    return Rule("preempt", "the job itself", session.gangs.is_starving, always, rows, are_candidates, evictable)
 
 
 def within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -103,8 +101,11 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     def order(rows: Rows) -> Ints:
         return ranks()[costs.queue[rows]][None]
 
+    def has_pending(job: JobView) -> bool:
+        return job.count(Status.PENDING) > 0
+
     victims = hooks.victims[Purpose.RECLAIM]
-    return Rule("reclaim", "other queues", _has_pending, is_eligible, running, are_candidates, victims, order)
+    return Rule("reclaim", "other queues", has_pending, is_eligible, running, are_candidates, victims, order)
 
 
 def gangs_within_queue(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:
@@ -135,8 +136,7 @@ FAMILIES: tuple[Mapping[str, tuple[MakeRule, ...]], ...] = (
 
 def rules_for(session: Session, costs: EvictionCosts, queue: QueueView, action: str) -> tuple[Rule, ...]:
     """Return the rules by which a job of a queue searches when an action runs: those of the action's configured family."""
-    family = next(family for family in FAMILIES if action in family)
-    return _made(session, costs, queue, family, {action})
+    return _made(session, costs, queue, next(family for family in FAMILIES if action in family), {action})
 
 
 def all_rules(session: Session, costs: EvictionCosts, queue: QueueView) -> tuple[Rule, ...]:
@@ -176,10 +176,6 @@ def _for_gangs(session: Session, rule: Rule, purpose: Purpose) -> Rule:
         return rule.are_candidates(task, rows) & np.isin(owner[rows], jobs)
 
     return replace(rule, are_candidates=are_candidates, evictable=session.hooks.victims[purpose])
-
-
-def _has_pending(job: JobView) -> bool:
-    return job.count(Status.PENDING) > 0
 
 
 def always(_: QueueView, __: Sequence[TaskView]) -> bool:

@@ -61,8 +61,6 @@ class VictimSearch:
         self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []
         """The placed tasks, each with its node."""
-        self.recorded: tuple[tuple[int, str], ...] = ()
-        """The evictions that :meth:`record` has recorded."""
         trace.is_tried = True
 
     @property
@@ -90,21 +88,22 @@ class VictimSearch:
             self.place(TaskView(self._session.ledger, row))
         return enough()
 
-    def follow(self, other: "VictimSearch") -> None:
-        """Continue after another search in the same hypernode, whose evictions stand."""
-        self._bundle_of.update(other._bundle_of)
+    def within(self, tasks: Sequence[int], domain: int) -> "VictimSearch":
+        """Return a search that continues this one, whose evictions stand, with these tasks restricted to an inner hypernode."""
+        search = VictimSearch(
+            self._shared, self._statement, self._job, self._candidates, self._domain, self._trace, self.only
+        )
+        search._bundle_of.update(self._bundle_of)
+        search.restrict(tasks, domain)
+        return search
 
-    def repeat(self, other: "VictimSearch") -> None:
-        """Apply the outcome of another search in the same hypernode, after it was rolled back."""
+    def repeat(self, other: "VictimSearch", evicted: Sequence[tuple[int, str]]) -> None:
+        """Apply the outcome of another search in the same hypernode, after it was rolled back: its placements and evictions."""
         self._bundle_of.update(other._bundle_of)
-        for row, reason in other.recorded:
+        for row, reason in evicted:
             self._statement.evict(row, reason)
         for row, node in other.placed:
             self._pipeline(TaskView(self._session.ledger, row), node)
-
-    def record(self, evictions_before: int) -> None:
-        """Record the evictions after these first ones, for :meth:`repeat`."""
-        self.recorded = tuple(self._statement.evicted[evictions_before:])
 
     def place(self, task: TaskView) -> bool:
         """Place a task without evictions if possible, else where these are cheapest; return whether it is placed."""
@@ -117,8 +116,8 @@ class VictimSearch:
             state = self._of_shape[key] = ShapeState.of(self._session, task)
         if self._place_without_evictions(task, state):
             return True
-        if not state.is_infeasible and state.candidates is None:
-            state.is_infeasible = self._exceeds_limit(task)
+        if not state.is_infeasible and state.candidates is None and (limits := self._session.limits) is not None:
+            state.is_infeasible = limits.evictions_do_not_help(task, self._candidates.rows)
         if state.is_infeasible:
             return False
         if state.candidates is None:
@@ -217,12 +216,6 @@ class VictimSearch:
     def _domain_of(self, task: TaskView) -> int:
         return self._inner_domains.get(task.row, self._domain)
 
-    def _exceeds_limit(self, task: TaskView) -> bool:
-        """Return whether a limit of the task's user or group rejects it, whatever is evicted."""
-        return (limits := self._session.limits) is not None and limits.evictions_do_not_help(
-            task, self._candidates.rows
-        )
-
     def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
         while heap:
@@ -301,7 +294,7 @@ class VictimSearch:
         bundles = self._evictable(task, bundles)
         ledger, evicted, freed, fits = self._session.ledger, list[Bundle](), list[Ints](), False
         for bundle in bundles:
-            if self._breaks_new_gang(bundle.rows):
+            if bundle.job in self._new_gangs and breaks_new_gang(self._session, bundle.rows):
                 continue
             before = ledger.future[:, node].copy()
             self._evict(bundle)
@@ -315,7 +308,10 @@ class VictimSearch:
         needed = evicted[-1:]
         for bundle, amounts in zip(reversed(evicted[:-1]), reversed(freed[:-1]), strict=True):
             enough = bool((ledger.future[:, node] - amounts >= state.needed).all())
-            if enough and not self._is_part_of_broken_gang(bundle):
+            # The other pods of a gang that is evicted as well must not run alone.
+            if enough and (
+                bundle.breaks or all(each.job != bundle.job for each in self._evicted_bundles() if each.breaks)
+            ):
                 checkpoint = self._statement.checkpoint()
                 self._restore(bundle)
                 if self._is_allowed(task, node):
@@ -374,19 +370,9 @@ class VictimSearch:
             if job not in excluded and not (job in placed and breaks_new_gang(self._session, (row,)))
         ]
 
-    def _breaks_new_gang(self, rows: Sequence[int]) -> bool:
-        job = int(self._session.snapshot.tasks.job[rows[0]])
-        return job in self._new_gangs and breaks_new_gang(self._session, rows)
-
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
         placement = self._shared.placement(self._domain_of(task))
-        infeasible = self._session.placement.infeasible_nodes(task)
-        within, scores = placement.is_in_reach, placement.scores(task)
-        return node_candidates(self._session, self._candidates, task, within, infeasible, scores)
+        return node_candidates(self._session, self._candidates, task, placement)
 
     def _evicted_bundles(self) -> list[Bundle]:
         return list(dict.fromkeys(self._bundle_of[row] for row in self.victims))
-
-    def _is_part_of_broken_gang(self, bundle: Bundle) -> bool:
-        """Return whether the rest of the bundle's gang is evicted as well, so that the bundle alone must not run."""
-        return not bundle.breaks and any(each.breaks and each.job == bundle.job for each in self._evicted_bundles())
