@@ -39,13 +39,7 @@ class ObservedStatuses(NamedTuple):
         """Return the columns with those of ``newer`` at these rows, which are in order."""
         if len(rows) == len(self.reported_share):
             return newer
-        columns = ObservedStatuses(
-            self.reported.copy(),
-            self.reported_share.copy(),
-            self.credit.copy(),
-            self.usage.copy(),
-            self.credit_time.copy(),
-        )
+        columns = ObservedStatuses._make(column.copy() for column in self)
         for column, values in zip(columns, newer, strict=True):
             column[..., rows] = values
         return columns.frozen()

@@ -223,37 +223,35 @@ def _entry(effect: Effect) -> dict[str, Any]:
     entry: dict[str, Any] = {"effect": type(effect).__name__}
     match effect:
         case Bind(pod, node, _, annotations, claims, locks):
-            entry |= {"pod": pod, "node": node} | ({"annotations": dict(annotations)} if annotations else {})
-            entry |= {"nodeLocks": list(locks)} if locks else {}
+            entry |= {"pod": pod, "node": node} | _given(annotations=dict(annotations), nodeLocks=list(locks))
             entry |= _settled(claims) if claims is not None else {}
         case Evict(pod, reason, _, message, preemptor, moved_to):
-            entry |= {"pod": pod, "reason": reason} | ({"message": message} if message else {})
-            entry |= ({"preemptor": preemptor} if preemptor else {}) | ({"movedTo": moved_to} if moved_to else {})
+            entry |= {"pod": pod, "reason": reason} | _given(message=message, preemptor=preemptor, movedTo=moved_to)
         case Nominate(pod, node):
             entry |= {"pod": pod, "node": node}
         case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):
             entry |= {"podGroup": pod_group, "phase": phase}
             entry |= {"running": running, "succeeded": succeeded, "failed": failed}
-            if condition is not None:
-                entry["condition"] = {"type": condition.type, "reason": condition.reason, "message": condition.message}
-            if effect.alternative is not None:
-                entry["alternative"] = msgspec.to_builtins(effect.alternative)
+            entry |= _given(condition=msgspec.to_builtins(condition))
+            entry |= _given(alternative=msgspec.to_builtins(effect.alternative))
         case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, usage, _, users):
             entry |= {"queue": queue, "allocated": dict(allocated)}
-            more = {"fairShare": fair_share, "guaranteed": guaranteed, "borrowed": borrowed, "waiting": waiting}
-            entry |= {name: dict(amounts) for name, amounts in more.items() if amounts}
-            entry |= ({"share": share} if share else {}) | ({"credit": dict(credit)} if credit else {})
-            entry |= {"usage": dict(usage)} if usage else {}
-            entry |= {"users": [msgspec.to_builtins(user) for user in users]} if users else {}
+            entry |= _given(fairShare=dict(fair_share), guaranteed=dict(guaranteed), borrowed=dict(borrowed))
+            entry |= _given(waiting=dict(waiting), share=share, credit=dict(credit), usage=dict(usage))
+            entry |= _given(users=msgspec.to_builtins(list(users)))
         case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
             entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
-            entry |= ({"unblockedBy": unblocked_by} if unblocked_by else {}) | ({"pods": dict(pods)} if pods else {})
-            entry |= {"amounts": {kind: dict(result) for kind, result in amounts.items()}} if amounts else {}
-            entry |= {"blockedBy": list(blocked_by)} if blocked_by else {}
+            entry |= _given(unblockedBy=unblocked_by, pods=dict(pods))
+            entry |= _given(amounts={kind: dict(each) for kind, each in amounts.items()}, blockedBy=list(blocked_by))
     return entry
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not empty."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def _settled(claims: Claims) -> dict[str, Any]:
     volumes = [{"claim": choice.claim, "volume": choice.volume or None} for choice in claims.volumes]
     devices = [{"claim": choice.claim, "allocation": choice.allocation} for choice in claims.devices]
-    return ({"volumes": volumes} if volumes else {}) | ({"devices": devices} if devices else {})
+    return _given(volumes=volumes, devices=devices)

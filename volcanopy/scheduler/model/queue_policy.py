@@ -57,12 +57,7 @@ class JobOrder(IntEnum):
     USAGE = 4
 
 
-_ORDERS = {
-    "fifo": JobOrder.FIFO,
-    "priority": JobOrder.PRIORITY,
-    "fair": JobOrder.FAIR,
-    "usage": JobOrder.USAGE,
-}
+_ORDERS = {order.name.lower(): order for order in JobOrder if order}
 
 
 def orders_by_user(orders: Rows) -> Mask:

@@ -85,7 +85,11 @@ class NodeAssignments(Generic[G]):
         for row, place in sorted(changes, key=lambda move: str(self._keys[move[0]])):
             if place != NONE:
                 self._places[row] = place
-                self._assign(row, place)
+                on, pipelined = place // 2, bool(place % 2)
+                assigned = self._assigner.choose(row, on, pipelined, self._previous.get((row, place)))
+                if assigned is not None:
+                    self._assigned[row] = assigned
+                    self._assigner.count(on, assigned, pipelined, +1)
 
     def _follow_evictions(self, rows: Sequence[int], evictions: Mapping[int, str]) -> None:
         """Count those of these tasks that are evicted now or not any more."""
@@ -97,13 +101,6 @@ class NodeAssignments(Generic[G]):
             if row in evictions and row not in self._evicted:
                 self._evicted.add(row)
                 self._assigner.count_eviction(row, +1)
-
-    def _assign(self, task: int, place: int) -> None:
-        node, pipelined = divmod(place, 2)
-        assigned = self._assigner.choose(task, node, bool(pipelined), self._previous.get((task, place)))
-        if assigned is not None:
-            self._assigned[task] = assigned
-            self._assigner.count(node, assigned, bool(pipelined), +1)
 
     def _release(self, task: int, place: int) -> None:
         assigned = self._assigned.pop(task, None)

@@ -38,11 +38,7 @@ def first(tiers: Tiers) -> Method:
     methods = flat(tiers)
 
     def ask(*asked: Any) -> Any:
-        for method in methods:
-            answer = method(*asked)
-            if answer is not None:
-                return answer
-        return None
+        return next((answer for method in methods if (answer := method(*asked)) is not None), None)
 
     return ask
 

@@ -20,13 +20,9 @@ class PluginError(ValueError):
 
 def faults(kind: Any) -> Iterator[str]:
     """Yield what is wrong with a class of plugins, one sentence each."""
-    is_plugin = isinstance(kind, type) and issubclass(kind, contract.Plugin)
-    if not is_plugin:
-        shown = (
-            f"the class {kind.__qualname__}"
-            if isinstance(kind, type)
-            else f"an object of type {type(kind).__qualname__}"
-        )
+    is_class = isinstance(kind, type)
+    if not is_class or not issubclass(kind, contract.Plugin):
+        shown = f"the class {kind.__qualname__}" if is_class else f"an object of type {type(kind).__qualname__}"
         yield f"is {shown}, not a subclass of volcanopy.plugin.Plugin"
         return
     if not isinstance(getattr(kind, "name", None), str):

@@ -16,12 +16,7 @@ from volcanopy.scheduler.policy.combine import RULES, Method, Tiers, flat, unpro
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.policy.plugin import (
-    NodeRejection,
-    Plugin,
-    Rejection,
-    Vote,
-)
+from volcanopy.scheduler.policy.plugin import NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
 P = TypeVar("P")
@@ -82,8 +77,7 @@ class Hooks:
         """Combine a hook at its first use: a session uses few of them."""
         if name not in HOOKS or name in _BY_CASE:
             raise AttributeError(name)
-        tiers = self._answering(name)
-        combined = RULES[HOOKS[name].rule](tiers)
+        combined = RULES[HOOKS[name].rule](self._answering(name))
         setattr(self, name, combined)
         return combined
 
@@ -242,11 +236,6 @@ class Hooks:
         return self._scopes[self.cache_key(task)]
 
 
-def _couples(kind: type[Nodes]) -> bool:
-    """Whether a class of policies overrides ``couples_nodes``."""
-    return kind.couples_nodes is not Nodes.couples_nodes
-
-
 class Coupling(NamedTuple):
     """Which answers for a node depend on other nodes."""
 
@@ -290,7 +279,11 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
         {name: of_hook for name, of_hook in answering.items() if of_hook},
         {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE)},
         tuple(of_nodes),
-        tuple(number for number in of_nodes if issubclass(kind := in_order[number][1], Nodes) and _couples(kind)),
+        tuple(
+            number
+            for number in of_nodes
+            if issubclass(kind := in_order[number][1], Nodes) and kind.couples_nodes is not Nodes.couples_nodes
+        ),
         unanswered,
         {},
     )

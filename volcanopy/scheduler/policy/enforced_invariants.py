@@ -10,23 +10,18 @@ from volcanopy.scheduler.policy.config import PluginConfig, SchedulerConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.roles import Moment, Purpose, Quota, is_asked
 
+_EVICTING = {
+    "preempt": Purpose.PREEMPT,
+    "reclaim": Purpose.RECLAIM,
+    "shuffle": Purpose.SHUFFLE,
+    "drain": Purpose.SHUFFLE,
+}
 _PARTS = {
-    ("gang", "ready"): "enableJobReady",
-    ("gang", "broken"): "enableJobReady",
-    ("gang", "members"): "enableJobReady",
+    **{("gang", part): "enableJobReady" for part in ("ready", "broken", "members")},
     ("proportion", "flat"): "enabledAllocatable",
-    ("proportion", "reclaim"): "enableReclaimable",
-    ("capacity", "reclaim"): "enableReclaimable",
-    ("conformance", "preempt"): "enablePreemptable",
-    ("conformance", "reclaim"): "enableReclaimable",
-    ("conformance", "shuffle"): "enabledVictim",
-    ("conformance", "drain"): "enabledVictim",
-    ("pdb", "preempt"): "enablePreemptable",
-    ("pdb", "reclaim"): "enableReclaimable",
-    ("pdb", "shuffle"): "enabledVictim",
-    ("pdb", "drain"): "enabledVictim",
-    ("cdp", "preempt"): "enablePreemptable",
-    ("cdp", "reclaim"): "enableReclaimable",
+    **{(name, "reclaim"): Purpose.RECLAIM.value for name in ("proportion", "capacity", "cdp")},
+    ("cdp", "preempt"): Purpose.PREEMPT.value,
+    **{(name, part): purpose.value for name in ("conformance", "pdb") for part, purpose in _EVICTING.items()},
 }
 """The parts with the switch that turns each off."""
 _KNOWN_FILTERS = frozenset({"predicates", "proportion", "capacity", "drf", "reservation"})
@@ -51,7 +46,8 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
         if entry.name == "drf" and entry.hierarchy:
             parts |= {"drf:tree"} if "enabledAllocatable" not in entry.off else set()
             parts |= {"drf:reclaim"} if "enableReclaimable" not in entry.off else set()
-    preempting = [[entry.name for entry in tier if _selects_preempted(entry)] for tier in config.tiers]
+    selects = [entry for entry in entries if _answers(entry, "allows") and Purpose.PREEMPT.value not in entry.off]
+    preempting = [[entry.name for entry in tier if entry in selects] for tier in config.tiers]
     if any(preempting) and all("priority" in names for names in preempting if names):
         parts.add("priority:preempt")
     gates = ([entry.name for entry in tier if _admits(entry)] for tier in config.tiers)
@@ -66,11 +62,6 @@ def enforced_invariants(config: SchedulerConfig) -> frozenset[str]:
 def _answers(entry: PluginConfig, hook: str) -> bool:
     kind: Any = entry.plugin
     return hook in implemented(kind) and HOOKS[hook].switch not in entry.off
-
-
-def _selects_preempted(entry: PluginConfig) -> bool:
-    """Return whether a plugin selects the pods that are preempted."""
-    return _answers(entry, "allows") and Purpose.PREEMPT.value not in entry.off
 
 
 def _admits(entry: PluginConfig) -> bool:

@@ -22,15 +22,10 @@ def declaration(name: str) -> Any:
 
 
 SWITCHES_OF_THE_ENGINE = frozenset(
-    {
-        "enableJobStarving",
-        "enableReservedNodes",
-        "enabledHyperNodeGradient",
-        "enabledHyperNodeOrder",
-        "enabledSubJobOrder",
-        "enabledSubJobPipelined",
-        "enabledSubJobReady",
-    }
+    (
+        *("enableJobStarving", "enableReservedNodes", "enabledHyperNodeGradient", "enabledHyperNodeOrder"),
+        *("enabledSubJobOrder", "enabledSubJobPipelined", "enabledSubJobReady"),
+    )
 )
 """The keys that turn off rules of the engine for a plugin of that name."""
 

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 _CACHED = "answers of predicates are always cached, for each shape of pods"
-_EVERY_NODE = "every node is considered"
+_CANDIDATE_NODES = (
+    *("enableTopologyAwarePreemption", "topologyAwarePreemptWorkerNum"),
+    *("minCandidateNodesPercentage", "minCandidateNodesAbsolute", "maxCandidateNodesAbsolute"),
+)
 _NO_SCORE = "volumes that match claims have no score"
 _CACHE = {"predicateErrorCacheEnable": _CACHED}
 
@@ -19,14 +22,7 @@ ACTION_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "backfill": _CACHE,
     "gangpreempt": _CACHE,
     "gangreclaim": _CACHE,
-    "preempt": {
-        **_CACHE,
-        "enableTopologyAwarePreemption": _EVERY_NODE,
-        "topologyAwarePreemptWorkerNum": _EVERY_NODE,
-        "minCandidateNodesPercentage": _EVERY_NODE,
-        "minCandidateNodesAbsolute": _EVERY_NODE,
-        "maxCandidateNodesAbsolute": _EVERY_NODE,
-    },
+    "preempt": _CACHE | dict.fromkeys(_CANDIDATE_NODES, "every node is considered"),
     "reclaim": _CACHE,
 }
 """By action."""

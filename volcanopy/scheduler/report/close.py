@@ -177,21 +177,14 @@ def _group(
     if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
         alternative = session.alternatives.selected.get(job.row)
-        seconds = 0 if evicted is None else _evicted_seconds(session, job)
+        victims = [] if evicted is None else [row for row in job.tasks().tolist() if row in session.ledger.evictions]
+        seconds = int(running_seconds(session.snapshot, np.array(victims, dtype=np.intp)).max(initial=0))
         effects.append(
             SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted, seconds, alternative)
         )
     if explain is not None:
         effects.append(explain)
     return effects
-
-
-def _evicted_seconds(session: Session, job: JobView) -> int:
-    """Return the longest time with which an evicted pod of a job counts."""
-    rows = np.array(
-        [row for row in session.snapshot.members(job.row).tolist() if row in session.ledger.evictions], dtype=np.intp
-    )
-    return int(running_seconds(session.snapshot, rows).max(initial=0))
 
 
 def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:

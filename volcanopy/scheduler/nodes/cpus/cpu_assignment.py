@@ -94,10 +94,9 @@ def build_layout(locations: tuple[tuple[int, Location], ...]) -> Layout:
         by_numa[numa] = by_numa.get(numa, 0) | 1 << cpu
         by_socket[socket] = by_socket.get(socket, 0) | 1 << cpu
         by_core[socket, core] = by_core.get((socket, core), 0) | 1 << cpu
-    every = 0
-    for cpus in by_numa.values():
-        every |= cpus
-    return Layout(every, tuple(sorted(by_numa)), _ordered(by_numa), _ordered(by_socket), _ordered(by_core))
+    return Layout(
+        union(by_numa.values()), tuple(sorted(by_numa)), _ordered(by_numa), _ordered(by_socket), _ordered(by_core)
+    )
 
 
 def _ordered(sets: Mapping[int, Cpus] | Mapping[tuple[int, int], Cpus]) -> tuple[Cpus, ...]:
@@ -159,10 +158,9 @@ def take(layout: Layout, free: Cpus, count: int) -> Cpus | None:
             )
     while taken.bit_count() < count:
         threads = [1 << cpu for cpu in members(free & ~taken)]
-        taken |= min(
-            threads,
-            key=lambda cpu: (*_socket_order(layout, free, taken, cpu), _free_threads(layout, free, taken, cpu), cpu),
-        )
+        core_of = {cpu: next(core for core in layout.cores if core & cpu) & free & ~taken for cpu in threads}
+        order = {cpu: (*_socket_order(layout, free, taken, cpu), core_of[cpu].bit_count(), cpu) for cpu in threads}
+        taken |= min(threads, key=order.__getitem__)
     return taken
 
 
@@ -170,12 +168,6 @@ def _socket_order(layout: Layout, free: Cpus, taken: Cpus, unit: Cpus) -> tuple[
     """Return whether nothing is taken from the socket, and its number of free cpus."""
     socket = next(socket for socket in layout.sockets if socket & unit)
     return not socket & taken, (socket & free & ~taken).bit_count()
-
-
-def _free_threads(layout: Layout, free: Cpus, taken: Cpus, cpu: Cpus) -> int:
-    """Return the number of free threads of the cpu's core."""
-    core = next(core for core in layout.cores if core & cpu)
-    return (core & free & ~taken).bit_count()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -189,10 +181,7 @@ def assign(layout: Layout, free: Cpus, counts: tuple[int, ...], policy: str) -> 
         hint = best_hint(layout, free, count)
         if hint is None or not admits(policy, hint):
             return None
-        aligned = 0
-        for node in hint.nodes:
-            aligned |= layout.numa[node] & free
-        taken = take(layout, aligned, count)
+        taken = take(layout, union(layout.numa[node] for node in hint.nodes) & free, count)
         assert taken is not None, "the hint has enough"
         assigned.append(taken)
         free &= ~taken

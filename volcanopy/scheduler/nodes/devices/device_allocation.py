@@ -4,7 +4,7 @@ A depth-first search with backtracking over the requests in order: it returns th
 request and constraint, unless that takes more than :data:`MAX_STEPS` steps.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api.builtin import devices
@@ -196,18 +196,12 @@ class _DeviceSearch:
             own = device.item.attribute(name)
             if own is None:
                 return False
-            others = self._others(constraint, device.claim, name)
-            if constraint.match_attribute is not None:
-                if any(other != own for other in others):
-                    return False
-            elif any(other == own for other in others):
+            others = [
+                other for other in self.allocated if other.claim == device.claim and _applies(constraint, other.name)
+            ]
+            if any((other.item.attribute(name) == own) is (constraint.match_attribute is None) for other in others):
                 return False
         return True
-
-    def _others(self, constraint: devices.DeviceConstraint, claim: int, name: str) -> Iterator[object]:
-        for other in self.allocated:
-            if other.claim == claim and _applies(constraint, other.name):
-                yield other.item.attribute(name)
 
 
 def _applies(constraint: devices.DeviceConstraint, request: str) -> bool:

@@ -156,7 +156,9 @@ class Inventory:
                 if not verdict.matches:
                     break
             else:
-                if _tolerates_all(request.tolerations, item.traits.taints) and item.has(request.requested_capacity):
+                rejecting = [taint for taint in item.traits.taints if taint.effect in {"NoSchedule", "NoExecute"}]
+                tolerated = all(any(_tolerates(each, taint) for each in request.tolerations) for taint in rejecting)
+                if tolerated and item.has(request.requested_capacity):
                     result.append(item)
         return Suitable(tuple(result))
 
@@ -209,14 +211,6 @@ def _items(offers: Offers) -> Iterator[Item]:
 def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple[str, NodeSelector | None]:
     where = device if spec.per_device_node_selection else spec
     return where.node_name or "", None if where.all_nodes else where.node_selector
-
-
-def _tolerates_all(tolerations: tuple[devices.DeviceToleration, ...], taints: tuple[devices.DeviceTaint, ...]) -> bool:
-    return all(
-        taint.effect not in {"NoSchedule", "NoExecute"}
-        or any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in taints
-    )
 
 
 def _tolerates(toleration: devices.DeviceToleration, taint: devices.DeviceTaint) -> bool:

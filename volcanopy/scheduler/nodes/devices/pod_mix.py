@@ -114,13 +114,7 @@ class Mix:
             for each in ordered
         ]
         total = sum(each.weight for each in ordered)
-        used = [
-            sum(each.weight * amount for each, amount in zip(ordered, amounts, strict=True))
-            for amounts in (
-                [each.cpu for each in ordered],
-                [each.memory for each in ordered],
-            )
-        ]
+        used = [sum(each.weight * each.cpu for each in ordered), sum(each.weight * each.memory for each in ordered)]
         return cls(
             weight=np.array([each.weight / total for each in ordered]),
             number=np.array([each.number for each in ordered], dtype=np.int64),
