@@ -70,14 +70,14 @@ def _leaves(order: QueueOrder) -> list[Any]:
 
 
 def test_an_admission_computes_the_keys_of_few_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys, admission_key = 0, Session.admission_key
+    keys, queue_key = 0, Session.queue_key
 
-    def counted(self: Session, queue: QueueView) -> tuple[object, ...]:
+    def counted(self: Session, queue: QueueView, *, admission: bool = False) -> tuple[object, ...]:
         nonlocal keys
-        keys += 1
-        return admission_key(self, queue)
+        keys += admission
+        return queue_key(self, queue, admission=admission)
 
-    monkeypatch.setattr(Session, "admission_key", counted)
+    monkeypatch.setattr(Session, "queue_key", counted)
     lines = ["node n1 cpu=10000", "queue root", *(f"queue p{parent} parent=root" for parent in range(2))]
     for number in range(400):
         lines.append(f"queue q{number} parent=p{number % 2}")

@@ -26,7 +26,6 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
 
@@ -65,18 +64,13 @@ class Consolidate:
         """Move pods for the first gang for which that is possible."""
         place_first(session)
         search = _Search(session, arguments)
-        for job in _waiting_gangs(session):
+        waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
+        for job in session.valid_in_order(waiting):
+            if job.waiting_count or session.snapshot.jobs.structured[job.row]:
+                continue
             move = search.move_for(job)
             if move is not None and _apply(session, job, move):
                 return
-
-
-def _waiting_gangs(session: Session) -> Iterator[JobView]:
-    """Yield the admitted, valid jobs that lack members and have none that wait for terminating pods, in order."""
-    waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
-    for job in session.valid_in_order(waiting):
-        if not job.waiting_count and not session.snapshot.jobs.structured[job.row]:
-            yield job
 
 
 @dataclass(eq=False)
@@ -220,9 +214,8 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
         for row, node in places.items():
             task = TaskView(session.ledger, row)
             dims = np.flatnonzero(task.request.values)
-            if (task.request.values[dims] > session.ledger.future[dims, node]).any():
-                return False
-            if session.placement.rejected(task, node):
+            lacks = (task.request.values[dims] > session.ledger.future[dims, node]).any()
+            if lacks or session.placement.rejected(task, node):
                 return False
             if row in evicted:
                 statement.hold(int(session.snapshot.tasks.job[row]), node, task.request.values)
@@ -233,5 +226,4 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
         if not session.gangs.will_start(job):
             return False
         session.commit(statement, job.key, moves={row: places[row] for row in sorted(evicted)})
-    assert all(places[row] != NONE for row in evicted)
     return True

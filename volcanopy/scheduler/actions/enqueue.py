@@ -11,7 +11,7 @@ admitted before do not keep it out.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -49,7 +49,7 @@ class Enqueue:
         for row, queue, key in zip(rows.tolist(), session.snapshot.jobs.queue[rows].tolist(), job_keys, strict=True):
             entries.setdefault(queue, []).append((key, session.cluster.job(row)))
         admission = _Admission(session, withdrawal, {queue: JobQueue(jobs) for queue, jobs in entries.items()})
-        queues = QueueOrder(session, entries, session.admission_key)
+        queues = QueueOrder(session, entries, partial(session.queue_key, admission=True))
         while queues:
             queues.settle(stays=admission.admit_first(queues.first()))
 
@@ -155,10 +155,9 @@ class _Precedence:
             self._claimed.clear()
             self._known.clear()
         key = int(self._queue[job.row]), job.minimum_key, job.priority if self._preempts else 0, vote.gate
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._is_covered(job, vote)
-        return known
+        if key not in self._known:
+            self._known[key] = self._is_covered(job, vote)
+        return self._known[key]
 
     def _is_covered(self, job: JobView, vote: Vote) -> bool:
         """Return whether the share of the queue, or what could be preempted, covers the job and those admitted before.
@@ -180,14 +179,11 @@ class _Precedence:
 
     def _claimed_by(self, queue: QueueView) -> Resources:
         """Return what the jobs claim that were admitted to a queue, in this session or before."""
-        claimed = self._claimed.get(queue.row)
-        if claimed is None:
+        if queue.row not in self._claimed:  # withdrawn admissions count negatively
             inqueue = queue.inqueue
-            amounts = np.maximum(
-                inqueue.values + self._lacking[:, queue.row], 0
-            )  # withdrawn admissions count negatively
-            claimed = self._claimed[queue.row] = Resources(inqueue.axis, amounts)
-        return claimed
+            amounts = np.maximum(inqueue.values + self._lacking[:, queue.row], 0)
+            self._claimed[queue.row] = Resources(inqueue.axis, amounts)
+        return self._claimed[queue.row]
 
     @cached_property
     def _lacking(self) -> Ints:

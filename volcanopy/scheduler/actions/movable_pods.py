@@ -16,7 +16,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 ANNOTATION = names.MOVABLE
@@ -57,7 +56,10 @@ def _of_job(session: Session, costs: TaskCosts, row: int, cooldown: float) -> Se
         surplus = 0
     parts = [rows[at : at + 1] for at in range(len(rows) - min(surplus, len(rows)), len(rows))] or [rows]
     return [
-        _unit(session, costs, part, int(snapshot.jobs.priority[row]))
+        Unit(
+            *(part, session.ledger.node[part].astype(np.intp), snapshot.requests(part)),
+            *(int(costs.seconds[part].sum()), int(costs.lost_work[part].sum()), job.priority),
+        )
         for part in parts
         if len(part) and _can_move(session, part)
     ]
@@ -87,10 +89,3 @@ def _can_move(session: Session, rows: Rows) -> bool:
         task.shape not in snapshot.shapes.claiming and session.hooks.follows_from_columns(task) for task in tasks
     )
     return plain and len(session.hooks.evictable(tasks)) == len(tasks)
-
-
-def _unit(session: Session, costs: TaskCosts, rows: Rows, priority: int) -> Unit:
-    requests = session.snapshot.requests(rows)
-    nodes = session.ledger.node[rows].astype(np.intp)
-    assert (nodes != NONE).all()
-    return Unit(rows, nodes, requests, int(costs.seconds[rows].sum()), int(costs.lost_work[rows].sum()), priority)

@@ -65,18 +65,15 @@ class Withdrawal:
     def _admitted_without(self, jobs: list[JobView], is_admitted: Callable[[], bool]) -> bool:
         self._withdraw(jobs)
         answer = is_admitted()
-        ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking()
-        for other in jobs:
-            ledger.admit(other.row)
-            ledger.reserve(other.queue.row, lacking[:, other.row])
+        self._withdraw(jobs, undo=True)
         return answer
 
-    def _withdraw(self, jobs: list[JobView]) -> None:
-        """Count these jobs as not admitted, and what is reserved for them as free for others."""
+    def _withdraw(self, jobs: list[JobView], *, undo: bool = False) -> None:
+        """Count these jobs as not admitted, and what is reserved for them as free for others; or no longer."""
         ledger, lacking = self._session.ledger, self._session.cluster.queries.lacking()
         for job in jobs:
-            ledger.withdraw(job.row)
-            ledger.reserve(job.queue.row, -lacking[:, job.row])
+            ledger.admit(job.row, is_admitted=undo)
+            ledger.reserve(job.queue.row, lacking[:, job.row] if undo else -lacking[:, job.row])
 
     def _candidates(self, job: JobView) -> list[JobView]:
         """Return the admitted jobs that give way to a job, the last in order first."""
@@ -100,10 +97,7 @@ class Withdrawal:
         rows = rows[ledger.phase[rows] == "Inqueue"]
         counts = ledger.job_counts[:, rows]
         rows = rows[counts.sum(axis=0) == counts[Status.PENDING]]
-        return self._session.cluster.taking_part(rows[~np.isin(rows, self._with_nodes())])
-
-    def _with_nodes(self) -> Rows:
-        """The jobs with nominated pods, or with moved pods."""
         snapshot = self._session.snapshot
         nominated = snapshot.tasks.job[snapshot.tasks.nominated != NONE]
-        return np.append(nominated, np.array(snapshot.moves.jobs, dtype=nominated.dtype))
+        with_nodes = np.append(nominated, np.array(snapshot.moves.jobs, dtype=nominated.dtype))
+        return self._session.cluster.taking_part(rows[~np.isin(rows, with_nodes)])

@@ -162,15 +162,17 @@ class Alternatives:
         minimum, considered = job.min_resources, self._ledger.alternatives.get(job.row)
         if minimum is None:
             return
-        jobs = self._cluster.snapshot.jobs
         if considered is None:
             self._before.append(_Work(job.queue.row, minimum.values, None, self._run_times[job.row]))
             return
-        nodes = np.logical_or.reduce([part.nodes for part in self._parts(considered[0])] or [self._everywhere])
-        run_time = _seconds(considered[0]) or float(self._run_times[job.row])
-        walltime = float(jobs.walltime[job.row])
-        run_time = min(run_time, walltime) if walltime else run_time
-        self._before.append(_Work(job.queue.row, minimum.values, nodes, run_time))
+        parts = self._parts(considered[0])
+        nodes = np.logical_or.reduce([part.nodes for part in parts]) if parts else None
+        self._before.append(_Work(job.queue.row, minimum.values, nodes, self._run_time(job, considered[0])))
+
+    def _run_time(self, job: JobView, alternative: core.PodGroupAlternative) -> float:
+        """Return the expected running time of a job with an alternative, in seconds, at most its walltime."""
+        run_time = _seconds(alternative) or float(self._run_times[job.row])
+        return min(run_time, float(self._cluster.snapshot.jobs.walltime[job.row]) or inf)
 
     # The expected finish
 
@@ -181,12 +183,8 @@ class Alternatives:
         if start < inf:
             start = max(start, self._start_on_nodes(parts), self._start_after_others(minimum, parts))
         jobs = self._cluster.snapshot.jobs
-        own, walltime = _seconds(alternative), float(jobs.walltime[job.row])
-        known = bool(own or walltime or jobs.estimate[job.row])
-        run_time = own or float(self._run_times[job.row])
-        return Finish(
-            alternative.name, start, start + (min(run_time, walltime) if walltime else run_time), known and start < inf
-        )
+        known = start < inf and bool(_seconds(alternative) or jobs.walltime[job.row] or jobs.estimate[job.row])
+        return Finish(alternative.name, start, start + self._run_time(job, alternative), known)
 
     def _parts(self, alternative: core.PodGroupAlternative) -> list[Part]:
         axis, traits = self._cluster.axis, self._cluster.traits
@@ -230,8 +228,12 @@ class Alternatives:
 
     def _pool(self, dim: int, nodes: Mask) -> _Pool:
         key = (dim, nodes.tobytes())
-        pool, mask, done = self._pools.get(key) or (self._new_pool(dim, nodes), nodes, 0)
-        allocatable = self._cluster.snapshot.nodes.allocatable.values[dim]
+        known, snapshot = self._pools.get(key), self._cluster.snapshot
+        if known is None:
+            free = int(np.maximum(self._ends.free[dim, nodes], 0).sum())
+            known = self._new_pool(dim, free, nodes[snapshot.tasks.node[self._ends.running[0]]]), nodes, 0
+        pool, mask, done = known
+        allocatable = snapshot.nodes.allocatable.values[dim]
         for each in self._before[done:]:
             amount = float(each.request[dim])
             if not amount:
@@ -264,15 +266,10 @@ class Alternatives:
         dim, key = snapshot.axis.index[name], (quota.queue, snapshot.axis.index[name])
         known = self._limits.get(key)
         if known is None:
-            limited = snapshot.queues.index[quota.queue]
-            members = np.array(
-                [row for row, line in enumerate(snapshot.queues.lines) if limited in line], dtype=np.intp
-            )
-            rows, ends, _ = self._ends.running
-            amounts = self._cluster.snapshot.requests(rows)[dim]
-            there = np.isin(snapshot.jobs.queue[snapshot.tasks.job[rows]], members) & (amounts > 0)
-            free = quota.limit[place] - quota.allocated[place]
-            known = _Pool(self._now, free, ends[there], amounts[there]), members, 0
+            limited, lines = snapshot.queues.index[quota.queue], snapshot.queues.lines
+            members = np.array([row for row, line in enumerate(lines) if limited in line], dtype=np.intp)
+            there = np.isin(snapshot.jobs.queue[snapshot.tasks.job[self._ends.running[0]]], members)
+            known = self._new_pool(dim, quota.limit[place] - quota.allocated[place], there), members, 0
         pool, members, done = known
         for each in self._before[done:]:
             if each.request[dim] and each.queue in members:
@@ -280,11 +277,11 @@ class Alternatives:
         self._limits[key] = pool, members, len(self._before)
         return pool
 
-    def _new_pool(self, dim: int, nodes: Mask) -> _Pool:
+    def _new_pool(self, dim: int, free: int, there: Mask) -> _Pool:
+        """Return the pool of a resource of which so much is free, and which some of the running tasks use."""
         rows, ends, _ = self._ends.running
         amounts = self._cluster.snapshot.requests(rows)[dim]
-        there = nodes[self._cluster.snapshot.tasks.node[rows]] & (amounts > 0)
-        free = int(np.maximum(self._ends.free[dim, nodes], 0).sum())
+        there = there & (amounts > 0)
         return _Pool(self._now, free, ends[there], amounts[there])
 
     @cached_property
@@ -296,10 +293,6 @@ class Alternatives:
         rows, ends, known = self._ends.running
         nodes: Rows = self._cluster.snapshot.tasks.node[rows].astype(np.intp)
         return Leaving(nodes, self._cluster.snapshot.requests(rows), ends, known, np.zeros(len(rows), dtype=np.bool_))
-
-    @cached_property
-    def _everywhere(self) -> Mask:
-        return np.ones(len(self._cluster.snapshot.nodes), dtype=np.bool_)
 
     @cached_property
     def _run_times(self) -> list[float]:

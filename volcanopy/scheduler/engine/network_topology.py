@@ -98,15 +98,10 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
                 room |= (self._sum("future")[:, hypernodes] >= least).all(axis=0)
             hypernodes = hypernodes[room]
         groups = self._table.by_tier(hypernodes)
-        return self._few(groups) if to_evict else groups
-
-    def _few(self, groups: list[Rows]) -> list[Rows]:
-        left, kept = self.args.most_evicted, []
-        for group in reversed(groups):
-            if left > 0:
-                kept.append(group[-left:])
-                left -= len(kept[-1])
-        return kept
+        if not to_evict:
+            return groups
+        first = np.concatenate(groups)[-self.args.most_evicted :] if groups else hypernodes
+        return [*reversed(self._table.by_tier(first))]
 
     def _least(self, requester: JobView | SubJobView) -> Ints:
         """(R,): the least request of the tasks that must be placed."""
@@ -115,11 +110,8 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             self._asked = (moves, {})
         known = self._asked[1].get(requester.key)
         if known is None:
-            if isinstance(requester, SubJobView):
-                lacking = requester.shortfall
-            else:
-                lacking = requester.min_available - requester.ready_count
-            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, lacking))
+            lacking = max(1, requester.min_available - requester.ready_count)
+            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), lacking)
             self._asked[1][requester.key] = known
         return known
 

@@ -66,20 +66,8 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         pool = self._pools.full(job.row)
         if pool is None:
             return None
-        subject, most = self._pools.subjects[pool], self._pools.caps[pool].jobs
-        assert most is not None
-        name = self._ledger.snapshot.queues.names[subject.queue]
-        return Rejection(
-            Gate.LIMITS,
-            QuotaMessage(
-                "limits",
-                name,
-                subject=subject.kind,
-                name=subject.name,
-                pool=pool,
-                jobs=(most, self._pools.admitted[pool]),
-            ),
-        )
+        jobs = self._pools.caps[pool].jobs or 0, self._pools.admitted[pool]
+        return Rejection(Gate.LIMITS, self._message(pool)._replace(jobs=jobs))
 
     def _exceeds_reservations(self, job: JobView) -> Rejection | None:
         """Return the rejection where the job's minimal resources cannot be reserved for its user or group."""
@@ -93,9 +81,8 @@ class QueueLimits(Plugin[NoArguments], Limiter):
 
     def is_submitter_limit(self, rejection: Rejection | None) -> bool:
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
-        return (
-            rejection is not None and isinstance(rejection.reason, QuotaMessage) and rejection.reason.subject != "queue"
-        )
+        reason = None if rejection is None else rejection.reason
+        return isinstance(reason, QuotaMessage) and reason.subject != "queue"
 
     def jobs_of(self, pool: int) -> Mask:
         """(J,): the jobs to which the limit of a pool applies."""
@@ -124,13 +111,8 @@ class QueueLimits(Plugin[NoArguments], Limiter):
 
     def _quota(self, pool: int, request: Ints, count: int, admission: bool = False) -> QuotaMessage:
         snapshot, pools = self._ledger.snapshot, self._pools
-        subject, amounts = pools.subjects[pool], pools.caps[pool].amounts
-        return QuotaMessage(
-            "limits",
-            snapshot.queues.names[subject.queue],
-            subject=subject.kind,
-            name=subject.name,
-            pool=pool,
+        amounts = pools.caps[pool].amounts
+        return self._message(pool)._replace(
             names=tuple(snapshot.axis.names[dim] for dim, _ in amounts),
             limit=tuple(most for _, most in amounts),
             allocated=tuple(pools.held[pool]),
@@ -138,6 +120,12 @@ class QueueLimits(Plugin[NoArguments], Limiter):
             reserved=tuple(pools.reserved[pool]) if admission else (),
             parts=count,
         )
+
+    def _message(self, pool: int) -> QuotaMessage:
+        """Return the message about the limit of a pool, without amounts."""
+        subject = self._pools.subjects[pool]
+        name = self._ledger.snapshot.queues.names[subject.queue]
+        return QuotaMessage("limits", name, subject=subject.kind, name=subject.name, pool=pool)
 
     def _lower_priority_allocated(self, pool: int, job: JobView) -> Ints:
         """(R,): the usage of jobs of lower priority in the job's queue that counts for the pool."""

@@ -73,19 +73,15 @@ class Hold:
 
     def released(self, run_time: float, known: bool) -> Leaving:
         """Return what the gang releases when it has run for some seconds from its start."""
-        ends, certain = (
-            np.full(len(self.nodes), self.start + run_time),
-            np.full(len(self.nodes), known and self.certain),
-        )
-        return Leaving(self.nodes, self.needed[:, self.nodes], ends, certain, np.zeros(len(self.nodes), dtype=np.bool_))
+        nodes = len(self.nodes)
+        ends, certain = np.full(nodes, self.start + run_time), np.full(nodes, known and self.certain)
+        return Leaving(self.nodes, self.needed[:, self.nodes], ends, certain, np.zeros(nodes, dtype=np.bool_))
 
 
 def hold(free: Ints, parts: Sequence[Part], leaving: Leaving, now: float) -> Hold | None:
     """Plan a gang on (R, N) free resources; None if it would not fit even after all tasks have ended."""
     parts = sorted(parts, key=lambda part: (-part.request).tolist())
-    anywhere = np.zeros(free.shape[1], dtype=np.bool_)
-    for part in parts:
-        anywhere |= part.nodes
+    anywhere = np.logical_or.reduce([part.nodes for part in parts])
     order = np.lexsort((*leaving.request, leaving.node, leaving.end))  # not in the order of arrival
     leaving = leaving.pick(order[anywhere[leaving.node[order]]])
     earliest = _earliest(free, parts, leaving)

@@ -196,8 +196,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
         if key not in self._excluded:
             self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
-        known = self._excluded_of[row] = self._excluded[key]
-        return known
+        return self._excluded_of.setdefault(row, self._excluded[key])
 
     def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
         """Return the reservations that the task may not use, and what of each."""

@@ -45,10 +45,6 @@ class ScoreCache:
             entry = self._entries[key] = self._new(task)
         return entry
 
-    def _has_room(self, entry: NodeScores, rows: Rows) -> Mask:
-        """Return which nodes have, or will have, the free resources for an entry."""
-        return np.logical_and.reduce(self._ledger.future.take(rows, axis=1, mode="clip") >= entry.request, axis=0)
-
     def refresh(self, entry: NodeScores) -> None:
         """Update an entry on the nodes that changed since its last refresh."""
         if not self._table.refresh(entry):
@@ -74,7 +70,8 @@ class ScoreCache:
         if entry.changes == now:
             return
         if entry.changes == NONE:
-            stale = self._rows[self._has_room(entry, self._rows)]
+            future = self._ledger.future.take(self._rows, axis=1, mode="clip")
+            stale = self._rows[np.logical_and.reduce(future >= entry.request, axis=0)]  # enough is free, now or later
             entry.partial = 2 * len(stale) <= len(self._rows)
             stale = stale if entry.partial else self._rows
         elif now - entry.changes >= len(self._rows):

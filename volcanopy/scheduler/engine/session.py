@@ -158,15 +158,8 @@ class Session:
             waiting = waiting[~stops.held[self.snapshot.jobs.queue[waiting]]]
         return waiting
 
-    def queue_key(self, queue: QueueView) -> tuple[object, ...]:
-        """Return the sort key of a queue: the plugins' keys, age, name."""
-        return self._queue_key(queue, admission=False)
-
-    def admission_key(self, queue: QueueView) -> tuple[object, ...]:
-        """Return the sort key of a queue for admission: as :meth:`queue_key`, with what was admitted counted as allocated."""
-        return self._queue_key(queue, admission=True)
-
-    def _queue_key(self, queue: QueueView, *, admission: bool) -> tuple[object, ...]:
+    def queue_key(self, queue: QueueView, *, admission: bool = False) -> tuple[object, ...]:
+        """Return the sort key of a queue: the plugins' keys, age, name; for ``admission`` what was admitted is allocated."""
         # A key for admission may be the first to compute the reservations, which need keys of the other kind.
         before, self.cluster.admission = self.cluster.admission, admission
         key = (self.hooks.queue(queue), queue.created, queue.name)

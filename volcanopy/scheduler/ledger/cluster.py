@@ -48,10 +48,9 @@ class TasksView:
 
     def once(self, owner: object, compute: "Callable[[TasksView], T]") -> T:
         """``compute(tasks)``, computed once for each owner: what follows from the tasks alone, however often they are scored."""
-        known: T | None = self._computed.get(owner)
-        if known is None:
-            known = self._computed[owner] = compute(self)
-        return known
+        if owner not in self._computed:
+            self._computed[owner] = compute(self)
+        return self._computed[owner]
 
     def each(self, score: Callable[[TaskView], Floats]) -> Floats:
         """(S, N): the (N,) scores of each task, for policies that need more of a task than its columns."""
@@ -106,8 +105,6 @@ class NodesView:
         "_nonzero",
         "_reads_nonzero",
         "_rows",
-        "_task_nonzero",
-        "_task_request",
         "_used",
         "read",
         "rows_read",
@@ -120,9 +117,7 @@ class NodesView:
         """Whether a hook read the row numbers: else its result follows from the columns alone."""
         self.read: set[int] = set()
         """The positions of the resources that a hook read: its result follows from these and ``nonzero``."""
-        self._extra = extra
-        self._task_request = None if task is None or extra is None else task.request.values
-        self._task_nonzero = None if task is None or extra is None else task.nonzero
+        self._extra = None if task is None or extra is None else (task, extra)
         self._allocatable: Columns | None = None
         self._used: Columns | None = None
         self._nonzero: Ints | None = None
@@ -144,7 +139,7 @@ class NodesView:
     @property
     def placed(self) -> Ints | int:
         """(M,): how many tasks equal to the one that is placed are counted on each node besides those of the ledger."""
-        return 0 if self._extra is None else self._extra
+        return 0 if self._extra is None else self._extra[1]
 
     @property
     def rows(self) -> Rows:
@@ -185,10 +180,9 @@ class NodesView:
         """(2, M): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
         self._reads_nonzero = True
         if self._nonzero is None:
-            taken = self._of(self._ledger.nonzero)
-            if self._extra is not None and self._task_nonzero is not None:
-                taken = taken + self._task_nonzero[:, None] * self._extra[None, :]
-            self._nonzero = taken
+            self._nonzero = self._of(self._ledger.nonzero)
+            if self._extra is not None:
+                self._nonzero = self._nonzero + self._extra[0].nonzero[:, None] * self._extra[1]
         return self._nonzero
 
     def _columns(self, values: Ints) -> Columns:
@@ -199,9 +193,9 @@ class NodesView:
         return table.take(self._rows, axis=1, mode="clip")
 
     def _with_extra(self, values: Ints, sign: int) -> Ints:
-        if self._extra is not None and self._task_request is not None:
-            return values + self._task_request[:, None] * (sign * self._extra)[None, :]
-        return values
+        if self._extra is None:
+            return values
+        return values + self._extra[0].request.values[:, None] * (sign * self._extra[1])
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,14 @@ def column(compute: Callable[[Snapshot], T]) -> T:
     return cast("T", cached_property(lambda ledger: compute(ledger.snapshot)))
 
 
+def _part_of_sheet(number: int) -> Ints:
+    def part(ledger: "LedgerColumns") -> Ints:
+        size = len(ledger.snapshot.axis)
+        return ledger._sheet[number * size : (number + 1) * size]
+
+    return cast("Ints", cached_property(part))
+
+
 class LedgerColumns:
     """The columns of T tasks, N nodes, J jobs, K roles and Q queues with R resources."""
 
@@ -53,27 +61,10 @@ class LedgerColumns:
         sheet[3 * size :] = nodes.nonzero
         return sheet
 
-    @cached_property
-    def used(self) -> Ints:
-        """(R, N): allocated to the tasks on each node."""
-        return self._sheet[: len(self.snapshot.axis)]
-
-    @cached_property
-    def idle(self) -> Ints:
-        """(R, N): allocatable and not used."""
-        size = len(self.snapshot.axis)
-        return self._sheet[size : 2 * size]
-
-    @cached_property
-    def future(self) -> Ints:
-        """(R, N): idle once evicted pods have terminated and the tasks that wait for them are placed."""
-        size = len(self.snapshot.axis)
-        return self._sheet[2 * size : 3 * size]
-
-    @cached_property
-    def nonzero(self) -> Ints:
-        """(2, N): as in :class:`~volcanopy.scheduler.model.snapshot.NodeTable`."""
-        return self._sheet[3 * len(self.snapshot.axis) :]
+    used, idle, future, nonzero = (_part_of_sheet(number) for number in range(4))
+    """(R, N): allocated to the tasks on each node; allocatable and not used; idle once evicted pods have terminated and the tasks
+    that wait for them are placed. (2, N): as in :class:`~volcanopy.scheduler.model.snapshot.NodeTable`.
+    """
 
     # Columns of jobs, roles and queues
 

@@ -138,14 +138,12 @@ class Ledger(LedgerColumns):
         table = self.snapshot.tasks
         before, node_before, after = int(self.status[task]), int(self.node[task]), int(status)
         shape, job = int(table.shape[task]), int(table.job[task])
-        if node == node_before != NONE and _ON_NODE[before] and _ON_NODE[after]:
-            self._release(shape, node, (after == Status.RELEASING) - (before == Status.RELEASING))
-        else:
-            if node_before != NONE:
-                self._shift(shape, node_before, before, -1)
-                self.touched.append(node_before)
-            if node != NONE:
-                self._shift(shape, node, after, +1)
+        if node_before != NONE:
+            self._shift(shape, node_before, before, -1)
+            self.touched.append(node_before)
+        if node != NONE:
+            self._shift(shape, node, after, +1)
+            if node != node_before:
                 self.touched.append(node)
         self.status[task] = status
         self.node[task] = node
@@ -222,15 +220,6 @@ class Ledger(LedgerColumns):
                 np.add.at(column.T, where, requests * sign)
                 np.add.at(self.future.T, where, requests * freed)
 
-    def _release(self, shape: int, node: int, sign: int) -> None:
-        """Count a task that stays on its node among those that terminate (+1), or no longer (-1); 0 changes nothing."""
-        if sign:
-            request = self._requests[shape] * sign
-            self.is_plain = False
-            self.releasing[:, node] += request
-            self.future[:, node] += request
-        self.touched.append(node)
-
     def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:
         """Count a task of a job in another status."""
         self._recount(job, role, before, after, 1)
@@ -271,17 +260,11 @@ class Ledger(LedgerColumns):
         self.touched.append(node)
         self._hold(job, amount)
 
-    def admit(self, job: int) -> None:
-        """Count a job as admitted."""
-        self.phase[job], self.unadmitted[job] = "Inqueue", False
+    def admit(self, job: int, *, is_admitted: bool = True) -> None:
+        """Count a job as admitted, or no longer."""
+        self.phase[job], self.unadmitted[job] = "Inqueue" if is_admitted else "Pending", not is_admitted
         if self.pools is not None:
-            self.pools.admit(job)
-
-    def withdraw(self, job: int) -> None:
-        """Undo :meth:`admit`."""
-        self.phase[job], self.unadmitted[job] = "Pending", True
-        if self.pools is not None:
-            self.pools.withdraw(job)
+            self.pools.admit(job, is_admitted)
 
     def reserve(self, queue: int, amount: Ints) -> None:
         """Count the minimal resources of a job that is enqueued."""

@@ -88,20 +88,13 @@ class Pools:
                 return pool
         return None
 
-    def admit(self, job: int) -> None:
-        """Count a job as admitted, and its minimal resources as reserved, unless it is blocked."""
-        self._count(job, +1)
-
-    def withdraw(self, job: int) -> None:
-        """Undo :meth:`admit`."""
-        self._count(job, -1)
-
-    def _count(self, job: int, sign: int) -> None:
+    def admit(self, job: int, is_admitted: bool) -> None:
+        """Count a job as admitted, and its minimal resources as reserved, unless it is blocked; or no longer."""
         if self._snapshot.blocked[job]:
             return
-        kind = int(self.kind[job])
-        if self._counts[job] != (sign > 0):
-            self._counts[job] = sign > 0
+        kind, sign = int(self.kind[job]), 1 if is_admitted else -1
+        if self._counts[job] != is_admitted:
+            self._counts[job] = is_admitted
             for pool in self.counting[kind]:
                 self.admitted[pool] += sign
         for pool in self.bounding[kind]:

@@ -11,16 +11,11 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.ledger import Ledger
-from volcanopy.scheduler.model.resources import Ints, Resources, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Resources, Rows
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
 from volcanopy.scheduler.model.task_status import HOLDING, PLACED, READY, SCHEDULED, VALID, Status
 
 T = TypeVar("T")
-_READY: list[int] = np.flatnonzero(READY).tolist()
-_VALID: list[int] = np.flatnonzero(VALID).tolist()
-_SCHEDULED: list[int] = np.flatnonzero(SCHEDULED).tolist()
-_HOLDING: list[int] = np.flatnonzero(HOLDING).tolist()
-_PLACED: list[int] = np.flatnonzero(PLACED).tolist()
 _PENDING = (Status.PENDING,)
 _FEW = 256
 """Up to so many unsettled tasks are searched for those of a job."""
@@ -46,12 +41,22 @@ def of_shape(column: Callable[[ShapeTable], Sequence[T]]) -> T:
     return cast("T", property(lambda task: column(task._ledger.snapshot.shapes)[task.shape]))
 
 
-def total(statuses: Sequence[int], counts: Callable[[Ledger], Ints]) -> int:
+def amounts(column: Callable[[Ledger], Ints]) -> Resources:
+    """Return a read-only property of a view: a copy of the amounts of its row in a column."""
+
+    def of_row(view: RowView) -> Resources:
+        return Resources(view._ledger.snapshot.axis, column(view._ledger)[:, view.row].copy())
+
+    return cast("Resources", property(of_row))
+
+
+def total(statuses: Mask, counts: Callable[[Ledger], Ints]) -> int:
     """Return a read-only property of a view: how many tasks of its row have one of these statuses."""
+    codes: list[int] = np.flatnonzero(statuses).tolist()
 
     def count(view: RowView) -> int:
         column = counts(view._ledger)[:, view.row].tolist()
-        return sum([column[status] for status in statuses])
+        return sum([column[code] for code in codes])
 
     return cast("int", property(count))
 
@@ -140,13 +145,13 @@ class RoleView(RowView):
     minimum = cell(int, attrgetter("snapshot.roles.minimum"))
     """How many tasks of it the job needs."""
 
-    valid = total(_VALID, attrgetter("role_counts"))
+    valid = total(VALID, attrgetter("role_counts"))
     """Tasks that exist and have not failed."""
-    ready = total(_READY, attrgetter("role_counts"))
+    ready = total(READY, attrgetter("role_counts"))
     """Tasks that have a node or have succeeded."""
     best_effort_pending = cell(int, attrgetter("role_best_effort"))
     """Pending tasks that request nothing."""
-    holding = total(_HOLDING, attrgetter("role_counts"))
+    holding = total(HOLDING, attrgetter("role_counts"))
     """Tasks with allocated resources."""
     pending = cell(int, lambda ledger: ledger.role_counts[Status.PENDING])
     """Tasks without a node."""
@@ -202,10 +207,8 @@ class JobView(RowView):
         considered = self._ledger.alternatives.get(self.row)
         return (core.min_resources(self.group) if considered is None else considered[0].min_resources) or {}
 
-    @property
-    def allocated(self) -> Resources:
-        """Allocated to the job's tasks, including those that wait for evicted pods to terminate."""
-        return Resources(self._ledger.snapshot.axis, self._ledger.job_allocated[:, self.row].copy())
+    allocated = amounts(attrgetter("job_allocated"))
+    """Allocated to the job's tasks, including those that wait for evicted pods to terminate."""
 
     @property
     def roles(self) -> list[RoleView]:
@@ -247,11 +250,11 @@ class JobView(RowView):
         least, idle = ledger.snapshot.jobs.min_available[row], ledger.job_best_effort[row]
         return (ledger.job_counts[:, row].tobytes(), int(least), int(idle))
 
-    ready_count = total(_READY, attrgetter("job_counts"))
+    ready_count = total(READY, attrgetter("job_counts"))
     """Tasks that have a node or have succeeded."""
-    valid_count = total(_VALID, attrgetter("job_counts"))
+    valid_count = total(VALID, attrgetter("job_counts"))
     """Tasks that count for the gang, or can still do so."""
-    scheduled_count = total(_SCHEDULED, attrgetter("job_counts"))
+    scheduled_count = total(SCHEDULED, attrgetter("job_counts"))
     """Tasks that are bound or finished according to the API server."""
     waiting_count = cell(int, lambda ledger: ledger.job_counts[Status.PIPELINED])
     """Tasks that wait for evicted pods to terminate."""
@@ -261,7 +264,7 @@ class JobView(RowView):
     @property
     def is_ready(self) -> bool:
         """Whether enough tasks have a node for the gang to start; those that have ended are not enough while others wait."""
-        return self.ready_count >= self.min_available and not self._runs_again(_HOLDING)
+        return self.ready_count >= self.min_available and not self._runs_again(HOLDING)
 
     @property
     def is_pipelined(self) -> bool:
@@ -277,9 +280,9 @@ class JobView(RowView):
     def lacking(self) -> int:
         """How many more tasks need a node, or wait for evicted pods to terminate, for the gang to start."""
         lacking = self.min_available - self.ready_count - self.waiting_count
-        return max(lacking, 1) if self._runs_again(_PLACED) else lacking
+        return max(lacking, 1) if self._runs_again(PLACED) else lacking
 
-    def _runs_again(self, present: Sequence[int]) -> bool:
+    def _runs_again(self, present: Mask) -> bool:
         """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""
         counts = self._ledger.job_counts[:, self.row]
         return bool(counts[Status.SUCCEEDED] and counts[Status.PENDING] and not counts[present].any())
@@ -335,20 +338,12 @@ class QueueView(RowView):
     reclaimable = cell(bool, attrgetter("snapshot.queues.reclaimable"))
     """Whether other queues may reclaim from this one."""
 
-    @property
-    def allocated(self) -> Resources:
-        """Allocated to the queue's own jobs, including tasks that wait for evicted pods to terminate."""
-        return Resources(self._ledger.snapshot.axis, self._ledger.queue_allocated[:, self.row].copy())
-
-    @property
-    def inqueue(self) -> Resources:
-        """The minimal resources of the jobs that were enqueued in this session."""
-        return Resources(self._ledger.snapshot.axis, self._ledger.queue_inqueue[:, self.row].copy())
+    allocated = amounts(attrgetter("queue_allocated"))
+    """Allocated to the queue's own jobs, including tasks that wait for evicted pods to terminate."""
+    inqueue = amounts(attrgetter("queue_inqueue"))
+    """The minimal resources of the jobs that were enqueued in this session."""
 
 
 def with_jobs(tasks: Iterable[TaskView]) -> Iterator[tuple[TaskView, JobView]]:
     """Yield the tasks that belong to a job, each with its job."""
-    for task in tasks:
-        job = task.job
-        if job is not None:
-            yield task, job
+    yield from ((task, job) for task in tasks if (job := task.job) is not None)

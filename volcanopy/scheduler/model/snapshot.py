@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +34,19 @@ NONE = -1
 """In a column of row numbers: there is none."""
 
 T = TypeVar("T")
+
+
+def once(compute: "Callable[[Snapshot], T]") -> "Callable[[Snapshot], T]":
+    """Return a function of what follows from a snapshot alone, which computes it at its first call for the snapshot."""
+
+    @wraps(compute)
+    def computed(snapshot: "Snapshot") -> T:
+        if compute not in snapshot.computed:
+            snapshot.computed[compute] = compute(snapshot)
+        result: T = snapshot.computed[compute]
+        return result
+
+    return computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,14 +310,9 @@ class Snapshot:
     """The HyperNodes that declare it, by name."""
 
     @cached_property
-    def _once(self) -> dict[object, Any]:
+    def computed(self) -> dict[object, Any]:
+        """The results of functions that are computed :func:`once`."""
         return {}
-
-    def once(self, compute: Callable[["Snapshot"], T]) -> T:
-        """``compute(snapshot)``, computed at the first call: for what follows from the snapshot alone."""
-        if compute not in self._once:
-            self._once[compute] = compute(self)
-        return self._once[compute]
 
     def begins(self, period: timedelta) -> bool:
         """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.

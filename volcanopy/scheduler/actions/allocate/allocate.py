@@ -21,13 +21,7 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.actions.allocate.job_placement import place_job
-from volcanopy.scheduler.actions.allocate.job_queues import (
-    Entry,
-    JobQueue,
-    PendingJob,
-    job_queues,
-    run_ends,
-)
+from volcanopy.scheduler.actions.allocate.job_queues import Entry, JobQueue, PendingJob, job_queues, run_ends
 from volcanopy.scheduler.actions.allocate.running_gangs import RunningGangs, place_first
 from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.rejections import Recorded

@@ -50,7 +50,7 @@ def place_first(session: Session) -> None:
     tasks_of, members = session.by_job(session.pending()), dict[int, list[int]]()
     for job in lacking:
         tasks = tasks_of.get(job.row)
-        if tasks is not None and _is_admitted(session, job):
+        if tasks is not None and (job.phase != "Pending" or session.admit_without_enqueue(job)):
             members[job.row] = _members(session, job, tasks)
     with session.quotas.first(row for rows in members.values() for row in rows):
         for job in lacking:
@@ -82,11 +82,6 @@ def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
     return [*need.idle, *need.members]
 
 
-def _is_admitted(session: Session, job: JobView) -> bool:
-    """Return whether a job is admitted; one that runs needs no further admission."""
-    return job.phase != "Pending" or session.admit_without_enqueue(job)
-
-
 def _complete(session: Session, job: JobView, members: list[int]) -> None:
     """Place the members that a gang lacks, all of them or none."""
     structured = session.snapshot.jobs.structured[job.row]
@@ -108,10 +103,7 @@ def _reserve(session: Session, job: JobView, members: list[int]) -> None:
             chosen = session.placement.choose(task)
             if chosen is None or session.quotas.allocatable(job.queue, task, 1) is not None:
                 continue
-            if chosen[1]:
-                statement.allocate(row, chosen[0])
-            else:
-                statement.pipeline(row, chosen[0])
+            (statement.allocate if chosen[1] else statement.pipeline)(row, chosen[0])
         if len(statement):
             session.reserve(job, statement)
 

@@ -26,13 +26,10 @@ class AdmissionVotes:
         if changes != self._changes:
             self._changes = changes
             self._votes.clear()
-        vote = self._known(job, key, behind=True)
-        if vote.value < 0 and not self._cluster.queries.behind_reservations()[job.row]:
-            vote = self._known(job, key, behind=False)
-        return vote
-
-    def _known(self, job: JobView, key: Hashable, *, behind: bool) -> Vote:
-        vote = self._votes.get((key, behind))
-        if vote is None:
-            vote = self._votes[key, behind] = self._vote(job, behind)
+        for behind in (True, False):
+            if (key, behind) not in self._votes:
+                self._votes[key, behind] = self._vote(job, behind)
+            vote = self._votes[key, behind]
+            if vote.value >= 0 or self._cluster.queries.behind_reservations()[job.row]:
+                break
         return vote

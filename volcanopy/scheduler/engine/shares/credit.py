@@ -20,7 +20,7 @@ from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.decay import decayed_users, queue_decay
 from volcanopy.scheduler.model.resources import Floats, Ints, frozen
-from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.snapshot import Snapshot, once
 
 PROTECTION = defaults.QUEUE_PAYBACK / 3
 """Seconds over which a queue with credit would use it up by what it keeps above its share although others reclaim.
@@ -30,12 +30,9 @@ paid back; so it runs two thirds of ``QUEUE_PAYBACK`` first.
 """
 
 
+@once
 def queue_credit(snapshot: Snapshot) -> Floats:
     """(R, Q): the credit of each queue with its descendants at the time of the snapshot, in seconds of the whole cluster."""
-    return snapshot.once(_queue_credit)
-
-
-def _queue_credit(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
         return np.zeros(queues.credit.shape, dtype=np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.snapshot import Snapshot, once
 
 _LONGEST = defaults.HALF_LIFE / math.log(2)
 """For how many seconds an amount counts that was always there."""
@@ -24,12 +24,9 @@ def decay(elapsed: float) -> tuple[float, float]:
     return remaining, (1.0 - remaining) * _LONGEST
 
 
+@once
 def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     """(Q,), (Q,): :func:`decay` since the status of each queue; all is left, and nothing counts, without a time."""
-    return snapshot.once(_queue_decay)
-
-
-def _queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     since = snapshot.queues.credit_time
     elapsed = np.where(since > 0, np.maximum(snapshot.now.timestamp() - since, 0.0), 0.0)
     remaining: Floats = np.exp2(-elapsed / defaults.HALF_LIFE)

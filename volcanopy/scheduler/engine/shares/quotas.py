@@ -129,8 +129,4 @@ class Quotas:
 
 
 def _first(limits: Iterable[Limit], queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-    for limit in limits:
-        rejection = limit(queue, task, count)
-        if rejection is not None:
-            return rejection
-    return None
+    return next((rejection for limit in limits if (rejection := limit(queue, task, count)) is not None), None)

@@ -75,7 +75,7 @@ class Reclaim:
         guarantee: dict[int, list[int]] = {}
         has_no_share = single_request is not None and not self._overlap(shares.fair[:, own].tolist(), single_request)
         left: dict[Account, list[int]] = {}
-        victims = []
+        victims, ancestors = [], set(self.considered_ancestors(own))
         for candidate, job in with_jobs(candidates):
             row, requested = job.queue.row, candidate.request.values.tolist()
             if (shares.leaves_only and not rooted[row]) or (
@@ -92,7 +92,7 @@ class Reclaim:
                 rest = zip(requested, guarantee[row], left[accounts[0]], strict=True)
                 if any(more > 0 and least > amount - more for more, least, amount in rest):
                     continue
-            relative = has_no_share and self._are_relatives(own, row)
+            relative = has_no_share and not ancestors.isdisjoint(self.considered_ancestors(row))
             if all(self._is_above(each, left[each], requested, relative and each[0]) for each in accounts):
                 for account in accounts:
                     left[account] = list(map(operator.sub, left[account], requested))
@@ -123,10 +123,6 @@ class Reclaim:
         """Return whether there is a resource of both, other than the number of pods."""
         pairs = enumerate(zip(amounts, others, strict=True))
         return any(amount > 0 and other > 0 and dim != self._pods for dim, (amount, other) in pairs)
-
-    def _are_relatives(self, own: int, other: int) -> bool:
-        """Return whether both have a common ancestor within the levels that reclaim considers."""
-        return not set(self.considered_ancestors(own)).isdisjoint(self.considered_ancestors(other))
 
     def _missing_share(self, own: int, job: JobView, without: Ints) -> float:
         """Return the largest fraction of the cluster that a queue, or one above it, lacks of its share without some amounts."""

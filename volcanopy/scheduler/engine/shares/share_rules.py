@@ -103,27 +103,19 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if rejection is not None and not self._runs(task):
             return rejection
         request = _requested(task, count)
-        for row in self._lines[queue.row]:
-            allocated = self._allocated[:, row]
-            if self._quota.exceeds_limit(row, allocated, request):
-                limit = self.shares.limit[:, row]
-                message = self._quota.message("capability", row, allocated, request.tolist(), limit, parts=count)
-                return Rejection(Gate.CAPABILITY, message)
-        excess = self._quota.excess(queue.row, request)
-        if excess is None:
-            return self._device_rejection(queue, task, count)
-        allocated = self._allocated[:, queue.row]
-        limit = allocated + request - excess
-        message = self._quota.message("capability", queue.row, allocated, request.tolist(), limit, parts=count)
+        exceeds_limit, line = self._quota.exceeds_limit, self._lines[queue.row]
+        full = next((row for row in line if exceeds_limit(row, self._allocated[:, row], request)), None)
+        row = queue.row if full is None else full
+        allocated, limit = self._allocated[:, row], self.shares.limit[:, row]
+        if full is None:
+            excess = self._quota.excess(row, request)
+            if excess is None:
+                devices = self._devices.exceeded(line, task, count) if self._devices else None
+                name = "" if devices is None else self.cluster.snapshot.queues.names[devices.queue]
+                return devices and Rejection(Gate.CAPABILITY, f'queue "{name}" capability exceeded: {devices}')
+            limit = allocated + request - excess
+        message = self._quota.message("capability", row, allocated, request.tolist(), limit, parts=count)
         return Rejection(Gate.CAPABILITY, message)
-
-    def _device_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-        """Return the rejection of the devices that ``count`` tasks equal to this one claim."""
-        exceeded = self._devices.exceeded(self._lines[queue.row], task, count) if self._devices else None
-        if exceeded is None:
-            return None
-        name = self.cluster.snapshot.queues.names[exceeded.queue]
-        return Rejection(Gate.CAPABILITY, f'queue "{name}" capability exceeded: {exceeded}')
 
     def _runs(self, task: TaskView) -> bool:
         """Return whether pods of the task's job have nodes: it goes on when its queue becomes a parent."""

@@ -14,15 +14,12 @@ from volcanopy.api import core, quantity
 from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine.shares.decay import decay, decayed_users, queue_decay
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, frozen
-from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.snapshot import Snapshot, once
 
 
+@once
 def queue_usage(snapshot: Snapshot) -> Floats:
     """(R, Q): the usage of each queue with its descendants at the time of the snapshot."""
-    return snapshot.once(_queue_usage)
-
-
-def _queue_usage(snapshot: Snapshot) -> Floats:
     queues = snapshot.queues
     remaining, counted = queue_decay(snapshot)
     allocated = np.maximum(queues.reported[0], 0) / _units(snapshot.axis)[:, None]
