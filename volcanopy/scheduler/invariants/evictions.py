@@ -1,13 +1,7 @@
 """Invariants of evictions: they start a whole gang, and break gangs whole."""
 
 from volcanopy.scheduler.invariants.gangs import may_follow, missing
-from volcanopy.scheduler.invariants.plan_outcome import (
-    PRESENT,
-    STARTED,
-    WITH_PREEMPTOR,
-    Moves,
-    action_of,
-)
+from volcanopy.scheduler.invariants.plan_outcome import PRESENT, STARTED, WITH_PREEMPTOR, Moves, action_of
 from volcanopy.scheduler.model.snapshot import NONE
 
 

@@ -6,7 +6,7 @@ node only if one admits them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def missing(moves: Moves, job: int, counted: Mask) -> list[str]:
     if group is None:
         return []
     pods = [moves.snapshot.tasks.pods[row] for row in moves.snapshot.members(job).tolist() if counted[row]]
-    return [*_of_job(group, pods), *_of_roles(group, pods), *_of_sub_groups(group, pods)]
+    return [f"{count}/{needed} {what}" for what, count, needed in _minima(group, pods) if count < needed]
 
 
 def may_follow(moves: Moves, job: int) -> Mask:
@@ -62,35 +62,23 @@ def _could_run(moves: Moves, pod: core.Pod) -> bool:
     return any(not filtered or node_rules.admits(objects[row], pod) for row in np.flatnonzero(places).tolist())
 
 
-def _of_job(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
-    needed = group.spec.min_member
-    return [f"{len(pods)}/{needed} required pods have a node"] if len(pods) < needed else []
+def _minima(group: core.PodGroup, pods: list[core.Pod]) -> Iterator[tuple[str, int, int]]:
+    """Yield the minima of a job, its tasks and its sub-groups, each with how many of these pods count for it.
 
-
-def _of_roles(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
-    """Return the tasks below their minimum; these do not apply if they exceed the minimum of the job in sum."""
-    minima = {name: needed for name, needed in group.spec.min_task_member.items() if needed > 0}
-    if not minima or sum(minima.values()) > group.spec.min_member:
-        return []
-    counts = Counter(pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "") for pod in pods)
-    return [
-        f"{counts[name]}/{needed} required pods of task {name} have a node"
-        for name, needed in minima.items()
-        if counts[name] < needed
-    ]
-
-
-def _of_sub_groups(group: core.PodGroup, pods: list[core.Pod]) -> list[str]:
-    """Return the sub-group policies with too few sub-groups of their size."""
-    policies = group.spec.sub_group_policy
+    Those of tasks do not apply if they exceed the minimum of the job in sum; sub-groups have to be of their size.
+    """
+    spec = group.spec
+    yield "required pods have a node", len(pods), spec.min_member
+    minima = {name: needed for name, needed in spec.min_task_member.items() if needed > 0}
+    if sum(minima.values()) <= spec.min_member:
+        counts = Counter(pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "") for pod in pods)
+        for name, needed in minima.items():
+            yield f"required pods of task {name} have a node", counts[name], needed
+    policies = spec.sub_group_policy
     sizes = Counter(key for pod in pods if (key := _sub_group_of(policies, pod.metadata.labels)) is not None)
-    result = []
     for number, policy in enumerate(policies):
-        size = policy.sub_group_size
-        whole = sum(1 for (owner, _), count in sizes.items() if owner == number and count >= size)
-        if whole < policy.min_sub_groups:
-            result.append(f"{whole}/{policy.min_sub_groups} required sub-groups of {policy.name} have nodes")
-    return result
+        whole = sum(1 for (owner, _), count in sizes.items() if owner == number and count >= policy.sub_group_size)
+        yield f"required sub-groups of {policy.name} have nodes", whole, policy.min_sub_groups
 
 
 def _sub_group_of(

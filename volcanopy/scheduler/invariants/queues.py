@@ -1,6 +1,6 @@
 """Invariants of queues: limits, guarantees, and stop policies: nothing starts in held queues, only drained ones are drained."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from volcanopy.api import quantity
 from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves, action_of
 from volcanopy.scheduler.invariants.queue_bounds import Bounds, bounds
-from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable, Snapshot
 
 
@@ -70,12 +70,18 @@ def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -
     over = (added > 0) & (held > available)
     over[axis.index["pods"]] = False
     result = []
-    for queue, dim in zip(*np.nonzero(over.T), strict=True):
-        resource = axis.names[dim]
-        has, most = (quantity.text(resource, int(table[dim, queue])) for table in (held, available))
+    for queue, dim, amounts in _amounts(moves, over, held, available):
         what = "its capability" if available[dim, queue] == limit[dim, queue] else "what others' guarantees leave it"
-        result.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {has} of {most} {resource}")
+        result.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {amounts}")
     return result
+
+
+def _amounts(moves: Moves, where: Mask, held: Ints, bound: Ints) -> Iterator[tuple[int, int, str]]:
+    """Yield the queues and resources of an (R, Q) mask, with the text of what is held and of its bound."""
+    for queue, dim in zip(*np.nonzero(where.T), strict=True):
+        resource = moves.snapshot.axis.names[dim]
+        has, most = (quantity.text(resource, int(table[dim, queue])) for table in (held, bound))
+        yield int(queue), int(dim), f"{has} of {most} {resource}"
 
 
 def wrongly_reclaimed(moves: Moves) -> list[str]:
@@ -104,7 +110,7 @@ def wrongly_reclaimed(moves: Moves) -> list[str]:
 
 def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     least = model.bounds.reserved
-    queues, axis = moves.snapshot.queues, moves.snapshot.axis
+    queues = moves.snapshot.queues
     lost = _by_queue(moves, reclaimed)
     left = moves.status.copy()
     others = np.setdiff1d(moves.evicted, reclaimed)
@@ -112,13 +118,8 @@ def _below_guarantee(moves: Moves, reclaimed: Rows, model: _Model) -> list[str]:
     held = _by_queue(moves, np.flatnonzero(STARTED[left] | moves.waits))
     if model.in_tree:
         lost, held = _lost_to_outsiders(moves, reclaimed), _rolled_up(queues, held)
-    short = (lost > 0) & (held < least)
-    result = []
-    for queue, dim in zip(*np.nonzero(short.T), strict=True):
-        resource = axis.names[dim]
-        has, guaranteed = (quantity.text(resource, int(table[dim, queue])) for table in (held, least))
-        result.append(f"queue {queues.names[queue]} drops below its guarantee: {has} of {guaranteed} {resource}")
-    return result
+    short = _amounts(moves, (lost > 0) & (held < least), held, least)
+    return [f"queue {queues.names[queue]} drops below its guarantee: {amounts}" for queue, _, amounts in short]
 
 
 def _lost_to_outsiders(moves: Moves, reclaimed: Rows) -> Ints:

@@ -42,14 +42,8 @@ def beyond_limits(moves: Moves) -> list[str]:
         queue = snapshot.queues.objects[row]
         assert queue is not None
         inside = _below(snapshot, row)
-        most = queue.spec.max_running_jobs
-        if most is not None and inside[new].any() and int(counted[inside].sum()) > most:
-            violations.append(
-                f"queue {queue.metadata.name} runs {int(counted[inside].sum())} jobs, maxRunningJobs is {most}"
-            )
         touched = np.concatenate((new, gaining))
-        for who, members, entry in _subjects(queue.spec, snapshot.jobs, inside, touched[inside[touched]]):
-            where = f"{who} in queue {queue.metadata.name}"
+        for where, members, entry in _subjects(queue, snapshot.jobs, inside, touched[inside[touched]]):
             most, jobs = entry.max_running_jobs, int(counted[members].sum())
             if most is not None and members[new].any() and jobs > most:
                 violations.append(f"{where} runs {jobs} jobs, maxRunningJobs is {most}")
@@ -118,28 +112,21 @@ def _below(snapshot: Snapshot, row: int) -> Mask:
 
 
 def _subjects(
-    spec: core.QueueSpec, jobs: JobTable, inside: Mask, touched: Rows
+    queue: core.Queue, jobs: JobTable, inside: Mask, touched: Rows
 ) -> Iterator[tuple[str, Mask, core.QueueLimit]]:
-    """The users and groups that the entries are about and that these jobs belong to, each with the mask of all its jobs."""
+    """The queue, and the users and groups that its entries are about and that these jobs belong to, each with its jobs."""
+    spec, name = queue.spec, queue.metadata.name
+    yield f"queue {name}", inside, core.QueueLimit(max_running_jobs=spec.max_running_jobs)
     if not spec.limits:
         return
-    concerned = set(jobs.submitter[touched].tolist())
-    of_user = [_of_user(spec, submitter.user) for submitter in jobs.submitters]
+    of_user = [(submitter.user, _of_user(spec, submitter.user)) for submitter in jobs.submitters]
     of_group = [_of_group(spec, submitter.groups) for submitter in jobs.submitters]
-    yielded: set[tuple[str, str]] = set()
-    for number in sorted(concerned):
-        user, entry = jobs.submitters[number].user, of_user[number]
-        if entry is not None and ("user", user) not in yielded:
-            yielded.add(("user", user))
-            yield f"user {user}", _mask(jobs, inside, [submitter.user == user for submitter in jobs.submitters]), entry
-        group, entry = of_group[number]
-        if entry is not None and ("group", group) not in yielded:
-            yielded.add(("group", group))
-            yield f"group {group}", _mask(jobs, inside, [name == group for name, _ in of_group]), entry
-
-
-def _mask(jobs: JobTable, inside: Mask, who: list[bool]) -> Mask:
-    return inside & np.array(who, dtype=np.bool_)[jobs.submitter]
+    concerned = np.unique(jobs.submitter[touched]).tolist()
+    for kind, limits in (("user", of_user), ("group", of_group)):
+        for subject, entry in dict(limits[number] for number in concerned).items():
+            if entry is not None:
+                members = np.array([other == subject for other, _ in limits], dtype=np.bool_)
+                yield f"{kind} {subject} in queue {name}", inside & members[jobs.submitter], entry
 
 
 def _of_user(spec: core.QueueSpec, user: str) -> core.QueueLimit | None:
