@@ -177,10 +177,10 @@ def test_updated_queue_statuses_equal_a_rebuilt_table() -> None:
     anew = fresh.snapshot(NOW).queues
     kept = after.queues
     assert kept.lines is before.queues.lines
-    assert (kept.reported != before.queues.reported).any()
+    assert (kept.observed.reported != before.queues.observed.reported).any()
     order = [anew.index[name] for name in kept.names]
-    assert (kept.reported == anew.reported[:, :, order]).all()
-    assert (kept.reported_share == anew.reported_share[order]).all()
+    assert (kept.observed.reported == anew.observed.reported[:, :, order]).all()
+    assert (kept.observed.reported_share == anew.observed.reported_share[order]).all()
 
 
 def test_a_changed_fair_share_rebuilds_the_table() -> None:

@@ -56,12 +56,7 @@ AT_ONCE = 8192
 """Pods whose values are in lists at the same time: those of all would take as much memory as the columns that they become."""
 
 
-def load(
-    state: StateTables,
-    pods: Collection[core.Pod],
-    upsert: Callable[[core.Pod], None],
-    shape_of: ShapeOf,
-) -> None:
+def load(state: StateTables, pods: Collection[core.Pod], upsert: Callable[[core.Pod], None], shape_of: ShapeOf) -> None:
     """Insert or update pods; ``upsert`` does it with one, ``shape_of`` numbers its shape."""
     if len(pods) < BULK_SIZE:
         for pod in pods:
@@ -122,12 +117,7 @@ def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf
 
 
 def _read(
-    state: StateTables,
-    key: str,
-    pod: core.Pod,
-    groups: dict[str, _Group],
-    columns: _Columns,
-    shape_of: ShapeOf,
+    state: StateTables, key: str, pod: core.Pod, groups: dict[str, _Group], columns: _Columns, shape_of: ShapeOf
 ) -> None:
     spec, meta = pod.spec, pod.metadata
     status, node = task_places.status_of(state, key, pod)

@@ -20,14 +20,7 @@ from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows, frozen, sums_by
-from volcanopy.scheduler.model.snapshot import (
-    NONE,
-    NodeTable,
-    QueueTable,
-    ShapeTable,
-    Snapshot,
-    TaskTable,
-)
+from volcanopy.scheduler.model.snapshot import NONE, NodeTable, QueueTable, ShapeTable, Snapshot, TaskTable
 from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
 

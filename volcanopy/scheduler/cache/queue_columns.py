@@ -10,7 +10,6 @@ from volcanopy.api import core, quantity
 from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
-from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
@@ -46,7 +45,7 @@ def queue_table(state: StateTables) -> QueueTable:
         deserved=deserved,
         deserved_set=deserved_set,
         guarantee=guarantee,
-        **observed_queue_status.columns(axis, known)._asdict(),
+        observed=observed_queue_status.columns(axis, known),
     )
 
 
@@ -57,11 +56,10 @@ def same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
     """Return the table with other statuses; what was computed from its columns is kept."""
-    before = ObservedStatuses(*(getattr(known, name) for name in ObservedStatuses._fields))
     now = [queue for row in changed if (queue := objects[row]) is not None]
-    after = before.updated(changed, observed_queue_status.columns(known.capability.axis, now))
+    observed = known.observed.updated(changed, observed_queue_status.columns(known.capability.axis, now))
     table = object.__new__(QueueTable)
-    vars(table).update(vars(known), objects=objects, **after._asdict())
+    vars(table).update(vars(known), objects=objects, observed=observed)
     return table
 
 

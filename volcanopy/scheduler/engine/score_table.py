@@ -190,11 +190,7 @@ class _Columns:
         self._score[node] = scores
         self._ranked[node] = ranked if self._for_all[node] else np.where(self._feasible[node], ranked, INFEASIBLE)
         block = node // _BLOCK
-        np.maximum.reduce(
-            self._ranked[block * _BLOCK : (block + 1) * _BLOCK],
-            axis=0,
-            out=self._highest[block],
-        )
+        np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
 
     def best(self, column: int) -> int:
         """Return the first of the nodes that rank highest for a member."""

@@ -22,7 +22,7 @@ _UNREADABLE = -2
 
 
 class ObservedStatuses(NamedTuple):
-    """The statuses of Q queues as columns; field names are those of :class:`.snapshot.QueueTable`."""
+    """The statuses of Q queues as columns."""
 
     reported: Ints
     """(5, R, Q): the amounts."""

@@ -24,7 +24,8 @@ from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
 from volcanopy.scheduler.model.measures import MeasureTable, Series
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Floats, Index, Ints, Mask, Rows
+from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
@@ -167,16 +168,8 @@ class QueueTable:
     deserved: Columns
     deserved_set: Mask
     guarantee: Columns
-    reported: Ints
-    """(5, R, Q): the amounts in each queue's status, in the order of :mod:`.observed_queue_status`."""
-    reported_share: Ints
-    """(Q,): the share in it, in hundredths; NONE without one."""
-    credit: Floats
-    """(R, Q): the credit in it, in seconds of the whole cluster."""
-    usage: Floats
-    """(R, Q): the usage in it, in units of the resource by seconds."""
-    credit_time: Floats
-    """(Q,): when these were computed, in seconds; 0 if they never were."""
+    observed: ObservedStatuses
+    """Their statuses, as they were observed."""
 
     def __len__(self) -> int:
         return len(self.names)

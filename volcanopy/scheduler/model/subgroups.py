@@ -56,11 +56,7 @@ class Marks:
         return known
 
     def renew(
-        self,
-        tasks: Mapping[str, NDArray[Any]],
-        job: int,
-        before: core.PodGroup | None,
-        now: core.PodGroup | None,
+        self, tasks: Mapping[str, NDArray[Any]], job: int, before: core.PodGroup | None, now: core.PodGroup | None
     ) -> list[int]:
         """Mark the tasks of a job again if its group divides them otherwise than before; return their rows.
 

@@ -182,10 +182,7 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     return PluginConfig(
         plugin=plugin,
         arguments=_arguments(
-            f"{path}.arguments ({name})",
-            entry.get("arguments") or {},
-            plugin.arguments,
-            PLUGIN_ARGUMENTS.get(name, {}),
+            f"{path}.arguments ({name})", entry.get("arguments") or {}, plugin.arguments, PLUGIN_ARGUMENTS.get(name, {})
         ),
         off=frozenset(key for key, value in switches.items() if not value and key not in _OFF_UNLESS_SET),
         hierarchy=bool(switches.get("enableHierarchy", False)),

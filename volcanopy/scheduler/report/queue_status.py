@@ -41,8 +41,8 @@ class QueueStatuses(QueueAmounts):
         tables = [self.allocated, self.fair_share, self.guaranteed, self.borrowed, self.waiting]
         amounts = _reportable(np.array([zero if table is None else table for table in tables]))
         shares = self._hundredths()
-        queues = self.queues
-        changed = np.logical_or.reduce(amounts != queues.reported, axis=(0, 1)) | (shares != queues.reported_share)
+        queues, observed = self.queues, self.queues.observed
+        changed = np.logical_or.reduce(amounts != observed.reported, axis=(0, 1)) | (shares != observed.reported_share)
         for row, users in self.users.items():
             changed[row] |= users_differ(queues.objects[row], users)
         rows = [row for row in changed.nonzero()[0].tolist() if queues.objects[row] is not None]

@@ -33,11 +33,11 @@ paid back; so it runs two thirds of ``QUEUE_PAYBACK`` first.
 @once
 def queue_credit(snapshot: Snapshot) -> Floats:
     """(R, Q): the credit of each queue with its descendants at the time of the snapshot, in seconds of the whole cluster."""
-    queues = snapshot.queues
-    if not queues.credit.any() and not queues.reported[-1].any():  # none to keep, and none is gained
-        return np.zeros(queues.credit.shape, dtype=np.float64)
+    observed = snapshot.queues.observed
+    if not observed.credit.any() and not observed.reported[-1].any():  # none to keep, and none is gained
+        return np.zeros(observed.credit.shape, dtype=np.float64)
     remaining, counted = queue_decay(snapshot)
-    return frozen(queues.credit * remaining + _rates(snapshot) * counted)
+    return frozen(observed.credit * remaining + _rates(snapshot) * counted)
 
 
 def user_credits(snapshot: Snapshot, queue: int) -> dict[str, float]:
@@ -92,10 +92,10 @@ def _raised(amounts: Floats) -> Ints:
 
 def _rates(snapshot: Snapshot) -> Floats:
     """(R, Q): the parts of the cluster that queues lack (negative: have at the expense of their siblings)."""
-    queues = snapshot.queues
-    if not queues.reported[-1].any():  # nothing is lacking where nothing waits
-        return np.zeros(queues.credit.shape, dtype=np.float64)
-    allocated, fair_share, _, _, waiting = queues.reported.astype(np.float64)
+    queues, observed = snapshot.queues, snapshot.queues.observed
+    if not observed.reported[-1].any():  # nothing is lacking where nothing waits
+        return np.zeros(observed.credit.shape, dtype=np.float64)
+    allocated, fair_share, _, _, waiting = observed.reported.astype(np.float64)
     siblings = queues.above  # NONE, the last column, for those without a parent
     lacking, exceeding, whole, requesting_more = np.zeros((4, len(allocated), len(queues) + 1))
     np.add.at(requesting_more.T, siblings, (allocated + waiting > fair_share).T)
@@ -103,7 +103,7 @@ def _rates(snapshot: Snapshot) -> Floats:
     counts = fair_share.any(axis=1)[:, None] & (requesting_more[:, siblings] > 0)
     lack = np.where(counts, np.clip(fair_share - allocated, 0.0, waiting), 0.0)
     if not lack.any():
-        return np.zeros(queues.credit.shape, dtype=np.float64)
+        return np.zeros(observed.credit.shape, dtype=np.float64)
     excess = np.where(counts, np.maximum(allocated - fair_share, 0.0), 0.0)
     sharing = np.where(waiting > 0, fair_share, 0.0)
     for sums, amounts in ((lacking, lack), (exceeding, excess), (whole, sharing)):

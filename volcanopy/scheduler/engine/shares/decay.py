@@ -27,7 +27,7 @@ def decay(elapsed: float) -> tuple[float, float]:
 @once
 def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
     """(Q,), (Q,): :func:`decay` since the status of each queue; all is left, and nothing counts, without a time."""
-    since = snapshot.queues.credit_time
+    since = snapshot.queues.observed.credit_time
     elapsed = np.where(since > 0, np.maximum(snapshot.now.timestamp() - since, 0.0), 0.0)
     remaining: Floats = np.exp2(-elapsed / defaults.HALF_LIFE)
     return remaining, (1.0 - remaining) * _LONGEST
@@ -35,7 +35,7 @@ def queue_decay(snapshot: Snapshot) -> tuple[Floats, Floats]:
 
 def decayed_users(snapshot: Snapshot, queue: int) -> Iterator[tuple[core.QueueUser, float, float]]:
     """Return the users in the status of a queue, with :func:`decay` since then; none without a time."""
-    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.credit_time[queue])
+    observed, since = snapshot.queues.objects[queue], float(snapshot.queues.observed.credit_time[queue])
     if observed is None or not since:
         return
     remaining, counted = decay(snapshot.now.timestamp() - since)

@@ -22,8 +22,8 @@ def queue_usage(snapshot: Snapshot) -> Floats:
     """(R, Q): the usage of each queue with its descendants at the time of the snapshot."""
     queues = snapshot.queues
     remaining, counted = queue_decay(snapshot)
-    allocated = np.maximum(queues.reported[0], 0) / _units(snapshot.axis)[:, None]
-    return frozen(queues.usage * remaining + allocated * counted)
+    allocated = np.maximum(queues.observed.reported[0], 0) / _units(snapshot.axis)[:, None]
+    return frozen(queues.observed.usage * remaining + allocated * counted)
 
 
 def user_usages(snapshot: Snapshot, queue: int) -> dict[str, Floats]:

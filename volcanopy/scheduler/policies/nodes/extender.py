@@ -17,15 +17,7 @@ from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.nodes import extender_wire as wire
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.durations import above_zero, seconds
-from volcanopy.scheduler.policy.plugin import (
-    ABSTAIN,
-    PERMIT,
-    Arguments,
-    NodeRejection,
-    Plugin,
-    Rejection,
-    Vote,
-)
+from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Arguments, NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.plugin import reject as rejecting
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 

@@ -20,15 +20,7 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
-from volcanopy.scheduler.nodes.devices.pod_mix import (
-    GPUS,
-    CardKind,
-    Mix,
-    PodClass,
-    free_part,
-    gpu_resources,
-    stranded,
-)
+from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources, stranded
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import CardRanking, Nodes

@@ -74,18 +74,11 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
         self._traits: dict[int, _Traits] = {}
         shapes = self.cluster.snapshot.shapes
         self._claiming = frozenset(shape for shape in shapes.claiming if shapes.specs[shape].resource_claims)
-
-    @cached_property
-    def _counts(self) -> PodCounts:
-        return PodCounts(self.cluster)
-
-    @cached_property
-    def _interpod(self) -> InterPodAffinity:
-        return InterPodAffinity(self.cluster, self._counts)
-
-    @cached_property
-    def _spreading(self) -> PodTopologySpread:
-        return PodTopologySpread(self.cluster, self._counts)
+        counts = PodCounts(self.cluster)
+        self._interpod, self._spreading = (
+            InterPodAffinity(self.cluster, counts),
+            PodTopologySpread(self.cluster, counts),
+        )
 
     @cached_property
     def _by_amounts(self) -> tuple[tuple[int, Callable[[TasksView, NodesView], Floats | Ints]], ...]:

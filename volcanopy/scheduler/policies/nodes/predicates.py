@@ -7,7 +7,6 @@ come first, so that such a node is not a candidate for preemption.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
@@ -114,18 +113,9 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
         if self._claims.differ_within_shape():
             self.task_value(self._claims.cache_key)
-
-    @cached_property
-    def _pod_counts(self) -> PodCounts:
-        return PodCounts(self.cluster)
-
-    @cached_property
-    def _interpod(self) -> InterPodAffinity:
-        return InterPodAffinity(self.cluster, self._pod_counts)
-
-    @cached_property
-    def _spreading(self) -> PodTopologySpread:
-        return PodTopologySpread(self.cluster, self._pod_counts)
+        self._pod_counts = PodCounts(self.cluster)
+        self._interpod = InterPodAffinity(self.cluster, self._pod_counts)
+        self._spreading = PodTopologySpread(self.cluster, self._pod_counts)
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Whether a filter of the task's shape or claims counts what is on other nodes."""
