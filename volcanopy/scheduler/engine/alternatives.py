@@ -46,8 +46,7 @@ class Finish:
     name: str
     start: float
     finish: float
-    known: bool
-    """Whether the running time is known."""
+    known: bool  # Whether the running time is known.
 
     @property
     def text(self) -> str:

@@ -72,8 +72,7 @@ class Why:
     nearest: Nearest | None = None
     but_for: str = ""
     """If every node is rejected: the only reason on most nodes with enough resources, else those of the nearest node."""
-    blocked_by: tuple[str, ...] = ()
-    """Jobs with reservations that the task could have used."""
+    blocked_by: tuple[str, ...] = ()  # Jobs with reservations that the task could have used.
 
     @cached_property
     def sentence(self) -> str:

@@ -43,8 +43,7 @@ class Gangs:
         self._cluster, self._hooks = cluster, hooks
         self._jobs = cluster.snapshot.jobs
         self._enabled = config.enables("gang")
-        self.starts_whole = config.enables("gang", "enableJobReady")
-        """Whether a job starts with its minimum at least."""
+        self.starts_whole = config.enables("gang", "enableJobReady")  # Whether a job starts with its minimum at least.
         self._waits_whole = config.enables("gang", "enableJobPipelined")
         self._parts_start_whole = config.enables("gang", "enabledSubJobReady")
         self._parts_wait_whole = config.enables("gang", "enabledSubJobPipelined")

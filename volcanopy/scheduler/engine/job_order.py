@@ -26,8 +26,7 @@ from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
-Keys = Callable[[Rows], list[tuple[Any, ...]]]
-"""Returns the keys of job rows by the configured plugins, age and name."""
+Keys = Callable[[Rows], list[tuple[Any, ...]]]  # Returns the keys of job rows by the configured plugins, age and name.
 
 
 class JobOrders:

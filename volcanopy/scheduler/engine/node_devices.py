@@ -15,8 +15,7 @@ class NodeDevices:
 
     sharing: CardSharing | None
     packing: CardRanking | None
-    order: CardRanking | None
-    """As ``packing``, if its scores are not turned off."""
+    order: CardRanking | None  # As ``packing``, if its scores are not turned off.
     claims: ClaimAssignment | None
 
     @classmethod

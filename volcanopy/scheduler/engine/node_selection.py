@@ -33,15 +33,12 @@ class Placement:
         self._hooks = hooks
         self._all: Rows = np.arange(len(ledger.snapshot.nodes))
         self._reach = self._all if reach is None else reach
-        self.is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)
-        """(N,): which nodes it selects among."""
+        self.is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)  # (N,): which nodes it selects among.
         self.is_in_reach[self._reach] = True
         self._cache = ScoreCache(ledger, hooks, self._reach)
         self._infeasible: dict[Hashable, Mask] = {}
-        self._changes = (0, 0)
-        """The numbers of changes of nodes and tasks up to which these are valid."""
-        self._always_infeasible: dict[Hashable, Mask] = {}
-        """The same of tasks for which placements do not change them."""
+        self._changes = (0, 0)  # The numbers of changes of nodes and tasks up to which these are valid.
+        self._always_infeasible: dict[Hashable, Mask] = {}  # The same of tasks for which placements do not change them.
 
     def choose(self, task: TaskView) -> tuple[int, bool] | None:
         """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""

@@ -24,8 +24,7 @@ class Rejections:
     reasons: dict[int, Recorded] = field(default_factory=dict)
     notes: dict[int, list[str]] = field(default_factory=dict)
     """Sentences about what else was tried for a job and why it did not help."""
-    order: dict[int, None] = field(default_factory=dict)
-    """The jobs in the order of their rejection."""
+    order: dict[int, None] = field(default_factory=dict)  # The jobs in the order of their rejection.
     _computed: dict[Hashable, Why] = field(default_factory=dict)
 
     def rejection(self, job: int) -> Rejection | None:

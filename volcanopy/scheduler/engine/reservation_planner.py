@@ -54,22 +54,16 @@ class Leaving(NamedTuple):
 class Hold:
     """Resources reserved for a gang."""
 
-    nodes: Rows
-    """The nodes that it will run on."""
-    needed: Ints
-    """(R, N): what it uses there."""
-    kept: Ints
-    """(R, N): what of that must stay free from now on."""
+    nodes: Rows  # The nodes that it will run on.
+    needed: Ints  # (R, N): what it uses there.
+    kept: Ints  # (R, N): what of that must stay free from now on.
     least: Ints
     """(R, N): what must stay free at least, on the nodes of another choice, so that the gang can start at that time."""
-    start: float
-    """The expected start, in seconds."""
-    until: float
-    """Tasks that end before this time (seconds) do not delay it: it cannot start earlier in any case."""
+    start: float  # The expected start, in seconds.
+    until: float  # Tasks that end before this time (seconds) do not delay it: it cannot start earlier in any case.
     likely: float
     """As ``until``, where earlier tasks without a known end run for their likely time. Later ones do not move it."""
-    certain: bool
-    """Whether ``start`` depends on declared ends only."""
+    certain: bool  # Whether ``start`` depends on declared ends only.
 
     def released(self, run_time: float, known: bool) -> Leaving:
         """Return what the gang releases when it has run for some seconds from its start."""

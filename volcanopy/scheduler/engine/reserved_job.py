@@ -23,22 +23,17 @@ class ReservedJob:
 
     job: JobView
     task: TaskView
-    until: float = 0.0
-    """Pods that end by this moment, in seconds, may use the reservation."""
-    likely: float = 0.0
-    """As ``until``, by the likely ends of pods and of those that run before the job."""
-    plan: Hold | None = None
-    """The reserved nodes."""
+    until: float = 0.0  # Pods that end by this moment, in seconds, may use the reservation.
+    likely: float = 0.0  # As ``until``, by the likely ends of pods and of those that run before the job.
+    plan: Hold | None = None  # The reserved nodes.
     tasks: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """The pending tasks of the job that the reservation is for."""
-    rejection: Rejection | None = None
-    """The rejection by the limit of its queue, where it waits for that."""
+    rejection: Rejection | None = None  # The rejection by the limit of its queue, where it waits for that.
     members: Mask = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     """(J,): the jobs to which that limit applies."""
     room: Ints | None = None
     """(R,): what the limit leaves to others beside the job, UNLIMITED of what the job does not request; None for nothing."""
-    fits: bool = False
-    """Whether the job fits now: then no other pod may use the reservation."""
+    fits: bool = False  # Whether the job fits now: then no other pod may use the reservation.
     preceding: frozenset[int] = frozenset()
     """The rows of the jobs of its queue that precede it and start now, or have a reservation of their own."""
     _amounts: dict[bool, tuple[int, Ints]] = field(default_factory=dict)

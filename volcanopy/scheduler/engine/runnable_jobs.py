@@ -37,8 +37,7 @@ class RunnableJobs:
         tried = jobs.counts[:, admitted].any(axis=0) & jobs.unschedulable[admitted]
         self._starting: Ints = least[:, ~tried].sum(axis=1)
         self._tried: Ints = least[:, tried].sum(axis=1)
-        self._included: dict[tuple[bytes | None, float], bool] = {}
-        """By minimum and run time: until a job is admitted."""
+        self._included: dict[tuple[bytes | None, float], bool] = {}  # By minimum and run time: until a job is admitted.
         self._enqueued, self._counted = enqueued, 0
 
     def includes(self, job: JobView) -> bool:

@@ -31,8 +31,7 @@ class ScoreCache:
         self._table = ScoreTable(ledger, hooks)
         every: Rows = np.arange(len(ledger.snapshot.nodes))
         self._rows = rows if len(rows) < len(every) else every
-        self._within: Mask | None = None
-        """Which nodes are in ``rows``; None for all."""
+        self._within: Mask | None = None  # Which nodes are in ``rows``; None for all.
         if len(rows) < len(every):
             self._within = np.zeros(len(every), dtype=np.bool_)
             self._within[rows] = True

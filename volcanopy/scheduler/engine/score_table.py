@@ -55,22 +55,16 @@ class NodeScores:
 
     kind: TaskKind
     tasks: TasksView
-    dims: Rows
-    """The positions of the resources that it requests."""
-    request: Ints
-    """(R, 1): the request; where nothing is requested, less than any node can lack."""
-    coupling: Coupling
-    """Which answers for a node depend on others: these are not cached."""
+    dims: Rows  # The positions of the resources that it requests.
+    request: Ints  # (R, 1): the request; where nothing is requested, less than any node can lack.
+    coupling: Coupling  # Which answers for a node depend on others: these are not cached.
     feasible: Mask
     """(N,): where no predicate rejects the task, at the latest after the pods that terminate there are gone."""
-    score: Floats
-    """(N,): ``score``."""
+    score: Floats  # (N,): ``score``.
     ranked: Floats
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
-    changes: int = NONE
-    """How many changes of nodes the answers include."""
-    column: int = NONE
-    """The column in the table, NONE outside."""
+    changes: int = NONE  # How many changes of nodes the answers include.
+    column: int = NONE  # The column in the table, NONE outside.
     partial: bool = False
     """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
 

@@ -17,8 +17,7 @@ from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 REASON = "node(s) were too far away in the network"
-_INFEASIBLE = -2
-"""In place of a hypernode: the pods with a place already span more than the tier allows."""
+_INFEASIBLE = -2  # In place of a hypernode: the pods with a place already span more than the tier allows.
 
 Bound = tuple[int, int]
 """A hypernode that nodes must be in, NONE for any, _INFEASIBLE for no node; and the highest tier allowed."""

@@ -27,13 +27,10 @@ def _mask(*statuses: Status) -> Mask:
 
 STARTED = _mask(Status.BINDING, Status.BOUND, Status.RUNNING)
 """Runs, or is about to: has a node and does not terminate."""
-PRESENT = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)
-"""Counts for the minimum of its gang."""
-ON_NODE = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)
-"""Uses resources of its node now."""
+PRESENT = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)  # Counts for the minimum of its gang.
+ON_NODE = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)  # Uses resources of its node now.
 _EVICTABLE = _mask(Status.BOUND, Status.RUNNING)
-WITH_PREEMPTOR = ("preempt", "reclaim", "consolidate")
-"""The actions whose evictions have a preemptor."""
+WITH_PREEMPTOR = ("preempt", "reclaim", "consolidate")  # The actions whose evictions have a preemptor.
 
 
 def action_of(reason: str) -> str:
@@ -47,27 +44,17 @@ class Moves:
 
     snapshot: Snapshot
     plan: Plan
-    bound: Rows
-    """The tasks that are bound, each once."""
-    evicted: Rows
-    """The tasks that are evicted, each once."""
-    evictions: tuple[Evict, ...]
-    """The eviction of each of them."""
-    nominated: Rows
-    """The tasks that this plan nominates."""
-    status: NDArray[np.int8]
-    """(T,): what is bound is Binding, what is evicted Releasing."""
-    node: NDArray[np.int32]
-    """(T,): the node of a task, or the one that it is nominated to."""
-    waits: Mask
-    """(T,): the pending tasks that are nominated, by this plan or since an earlier one."""
-    moved: Rows
-    """The evicted tasks for which resources of another node are reserved."""
-    moved_to: Rows
-    """The node of each of them."""
+    bound: Rows  # The tasks that are bound, each once.
+    evicted: Rows  # The tasks that are evicted, each once.
+    evictions: tuple[Evict, ...]  # The eviction of each of them.
+    nominated: Rows  # The tasks that this plan nominates.
+    status: NDArray[np.int8]  # (T,): what is bound is Binding, what is evicted Releasing.
+    node: NDArray[np.int32]  # (T,): the node of a task, or the one that it is nominated to.
+    waits: Mask  # (T,): the pending tasks that are nominated, by this plan or since an earlier one.
+    moved: Rows  # The evicted tasks for which resources of another node are reserved.
+    moved_to: Rows  # The node of each of them.
     shape_requests: ShapeRequests
-    enforced: frozenset[str]
-    """The enforced invariants of plugins: a plugin for all of its own, or ``plugin:part``."""
+    enforced: frozenset[str]  # The enforced invariants of plugins: a plugin for all of its own, or ``plugin:part``.
 
     def enforces(self, plugin: str, part: str) -> bool:
         """Return whether a part of a plugin, such as an action, is enforced."""

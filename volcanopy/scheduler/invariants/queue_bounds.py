@@ -16,8 +16,7 @@ from volcanopy.api import core, quantity
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable, Snapshot
 
-_OPTIONAL = ("cpu", "memory")
-"""Resources of which a capability of zero is no limit."""
+_OPTIONAL = ("cpu", "memory")  # Resources of which a capability of zero is no limit.
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.model.resources import Index, Ints
 from volcanopy.scheduler.model.snapshot import Snapshot
 
-_PER_POD = ("cpu", "memory")
-"""The resources that a pod may request as a whole, with ``hugepages-*``."""
+_PER_POD = ("cpu", "memory")  # The resources that a pod may request as a whole, with ``hugepages-*``.
 
 
 class ShapeRequests:

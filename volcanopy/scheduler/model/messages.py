@@ -14,8 +14,7 @@ from volcanopy.api import quantity
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints
 
-Amounts = tuple[int, ...]
-"""One amount of each resource, in base units, in the order of the session's axis."""
+Amounts = tuple[int, ...]  # One amount of each resource, in base units, in the order of the session's axis.
 
 _UID = re.compile(r"(?<=[a-z0-9])(?<!/podgroup)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
@@ -35,8 +34,7 @@ class Message:
     amounts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unblocked_by: str = ""
     blocked_by: tuple[str, ...] = ()
-    of_gang: bool = False
-    """Whether the sentence has the number of pods of the gang that can be placed."""
+    of_gang: bool = False  # Whether the sentence has the number of pods of the gang that can be placed.
 
     def as_message(self) -> "Message":
         """Return itself."""
@@ -51,8 +49,7 @@ class MessageSource(Protocol):
         ...
 
 
-Reason = str | MessageSource
-"""A sentence, a :class:`Message`, or the numbers of one."""
+Reason = str | MessageSource  # A sentence, a :class:`Message`, or the numbers of one.
 
 
 def message_of(reason: Reason) -> Message:
@@ -145,8 +142,7 @@ def sum_text(amounts: list[tuple[str, int]]) -> str:
     return " and ".join(f"{quantity.shown(name, units)} {name}" for name, units in amounts)
 
 
-_NAMED = 3
-"""The number of queues that a message names one by one."""
+_NAMED = 3  # The number of queues that a message names one by one.
 _GATES = {"share": Gate.SHARE, "cluster": Gate.NODES, "overcommit": Gate.OVERCOMMIT, "limits": Gate.LIMITS}
 
 
@@ -155,20 +151,14 @@ class QuotaMessage(NamedTuple):
 
     kind: str
     """``share``, ``capability``, ``overcommit``, ``limits`` (of users, groups and jobs), or ``cluster``: its capacity."""
-    queue: str
-    """The queue that the limit belongs to; empty for ``overcommit``."""
-    names: tuple[str, ...] = ()
-    """The resources of the amounts."""
-    requested: Amounts = ()
-    """What is requested in addition; empty if the queue as a whole is rejected."""
+    queue: str  # The queue that the limit belongs to; empty for ``overcommit``.
+    names: tuple[str, ...] = ()  # The resources of the amounts.
+    requested: Amounts = ()  # What is requested in addition; empty if the queue as a whole is rejected.
     allocated: Amounts = ()
     limit: Amounts = ()
-    reserved: Amounts = ()
-    """What admitted jobs may still request; empty where a pod is rejected, not a job."""
-    parts: int = 1
-    """The number of equal pods that ``requested`` is for: the sentence is about one."""
-    own: Amounts = ()
-    """The part of ``allocated`` that the job itself would have if the rest of its gang was placed."""
+    reserved: Amounts = ()  # What admitted jobs may still request; empty where a pod is rejected, not a job.
+    parts: int = 1  # The number of equal pods that ``requested`` is for: the sentence is about one.
+    own: Amounts = ()  # The part of ``allocated`` that the job itself would have if the rest of its gang was placed.
     tentative: Amounts = ()
     """The part of ``allocated`` in which pods of this job were placed before it was rejected; they are not allocated."""
     tentative_pods: int = 0
@@ -178,20 +168,13 @@ class QuotaMessage(NamedTuple):
     """Other queues with the unused part of their guarantees, if these are the limit."""
     free: Amounts = ()
     """What is allocated to no queue; with ``guaranteed``, and where the request exceeds the total of the cluster."""
-    capability: Amounts = ()
-    """Of a share: the most that may be allocated to the queue."""
-    cluster: Amounts = ()
-    """The total of the cluster: a limit that is at least this is the cluster's, not the queue's."""
-    fair_share: Amounts = ()
-    """The fair share of a queue with a borrowing limit."""
-    borrowing: Amounts = ()
-    """The borrowing limit; without end where something else is the limit."""
-    subject: str = "queue"
-    """Of ``limits``: whose limit it is: ``queue`` (all of its jobs), ``user`` or ``group``."""
-    name: str = ""
-    """The name of the user or group."""
-    pool: int = -1
-    """Of ``limits``: the pool of jobs that share the limit."""
+    capability: Amounts = ()  # Of a share: the most that may be allocated to the queue.
+    cluster: Amounts = ()  # The total of the cluster: a limit that is at least this is the cluster's, not the queue's.
+    fair_share: Amounts = ()  # The fair share of a queue with a borrowing limit.
+    borrowing: Amounts = ()  # The borrowing limit; without end where something else is the limit.
+    subject: str = "queue"  # Of ``limits``: whose limit it is: ``queue`` (all of its jobs), ``user`` or ``group``.
+    name: str = ""  # The name of the user or group.
+    pool: int = -1  # Of ``limits``: the pool of jobs that share the limit.
     jobs: tuple[int, int] | None = None
     """Of ``limits``: the limit on running jobs and the number of admitted ones; None if the limit is one of amounts."""
 

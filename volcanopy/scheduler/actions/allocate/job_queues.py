@@ -67,8 +67,7 @@ class PendingJob:
 
 
 T = TypeVar("T")
-Entry = tuple[Any, T]
-"""A waiting job with its sort key, which is unique."""
+Entry = tuple[Any, T]  # A waiting job with its sort key, which is unique.
 
 
 class JobQueue(Generic[T]):
@@ -76,8 +75,7 @@ class JobQueue(Generic[T]):
 
     def __init__(self, entries: list[Entry[T]]) -> None:
         self._jobs = sorted(entries, key=operator.itemgetter(0))
-        self._at = 0
-        """How many were removed."""
+        self._at = 0  # How many were removed.
 
     def __len__(self) -> int:
         return len(self._jobs) - self._at
@@ -223,10 +221,8 @@ class Placing:
     queue: QueueView
     statement: Statement
     placement: Placement
-    many: bool
-    """Whether as many are placed as find a node; else those with which the job or its part can start."""
-    reject: Callable[[TaskView, int], None]
-    """Records that no node takes a task after so many others were placed."""
+    many: bool  # Whether as many are placed as find a node; else those with which the job or its part can start.
+    reject: Callable[[TaskView, int], None]  # Records that no node takes a task after so many others were placed.
     part: SubJobView | None = None
     """The part of a job that is placed; None for a job without sub-groups and network topology."""
 

@@ -28,10 +28,8 @@ from volcanopy.scheduler.nodes.traits.taints import out_of_service
 class RunningGangs:
     """The running gangs that lack members, in one session."""
 
-    done: bool = False
-    """Whether their members were placed, as far as possible."""
-    broken: set[int] = field(default_factory=set)
-    """The rows of the jobs that are still not whole."""
+    done: bool = False  # Whether their members were placed, as far as possible.
+    broken: set[int] = field(default_factory=set)  # The rows of the jobs that are still not whole.
 
 
 def place_first(session: Session) -> None:

@@ -19,10 +19,8 @@ class TopologyFitError:
     def __init__(self, session: Session, job: JobView) -> None:
         self._session, self._job = session, job
         self._table = session.snapshot.hypernodes
-        self._best = (-1, NONE)
-        """The most tasks that found a place in one domain, and that domain."""
-        self.is_late = False
-        """Whether domains are tried out of their order, after all others."""
+        self._best = (-1, NONE)  # The most tasks that found a place in one domain, and that domain.
+        self.is_late = False  # Whether domains are tried out of their order, after all others.
 
     @property
     def most(self) -> int:

@@ -66,8 +66,7 @@ class _Search:
         self._too_small: dict[tuple[str, int], tuple[int, _PendingPart]] = {}
         """Those with domains that cannot hold them, by the number of pods that fit on their nodes; they were not tried."""
         self._capacities: dict[str, Ints] = {}
-        self.failed: TaskView | None = None
-        """The task without a feasible node in the domain that took most tasks."""
+        self.failed: TaskView | None = None  # The task without a feasible node in the domain that took most tasks.
         self.fit_error = TopologyFitError(session, job)
 
     def _by_part(self, tasks: list[int]) -> list[_PendingPart]:

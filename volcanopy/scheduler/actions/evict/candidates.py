@@ -18,8 +18,7 @@ from volcanopy.scheduler.model.task_status import HOLDING, READY
 
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
-NO_COST: Cost = (0.0,) * 8
-"""The least of each part of a cost."""
+NO_COST: Cost = (0.0,) * 8  # The least of each part of a cost.
 
 _READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
@@ -51,10 +50,8 @@ class Candidates:
             self.classes[rows] = order.classes[rows] + first
             first = int(self.classes[rows].max()) + 1
             parts.append(rows)
-        self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
-        """All of them in order."""
-        self.rank: Ints = np.full(count, count, dtype=np.int64)
-        """(T,): the position of each in this order."""
+        self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)  # All of them in order.
+        self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
         self.breakable: Mask = self._breakable(int(session.snapshot.tasks.job[task.row]), breaks_gangs)
         """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
@@ -161,10 +158,8 @@ class Searches:
     action: str
     costs: EvictionCosts
     counter: CounterEvictions
-    most_domains: int
-    """How many hypernodes are tried."""
-    breaks_gangs: bool
-    """Whether gangs may be broken."""
+    most_domains: int  # How many hypernodes are tried.
+    breaks_gangs: bool  # Whether gangs may be broken.
     _candidates: dict[Hashable, tuple[int, Candidates]] = field(default_factory=dict)
     _placements: dict[int, Placement] = field(default_factory=dict)
 
@@ -209,9 +204,7 @@ class Trace:
     """What the searches for a job met, for messages."""
 
     is_tried: bool = False
-    has_evictable: bool = False
-    """Whether the plugins allowed to evict any bundle."""
+    has_evictable: bool = False  # Whether the plugins allowed to evict any bundle.
     is_rejected_at_once: bool = False
     """Whether the plugins allowed to evict nothing for the first task, before any was placed."""
-    is_preempted_back: bool = False
-    """Whether an eviction was rejected because a victim could preempt back."""
+    is_preempted_back: bool = False  # Whether an eviction was rejected because a victim could preempt back.

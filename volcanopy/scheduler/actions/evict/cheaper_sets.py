@@ -33,10 +33,8 @@ class Request:
     """What victims must free: resources for some tasks on some nodes."""
 
     nodes: Rows
-    request: Ints
-    """(R,): the request of a task, of different tasks the least."""
-    count: int
-    """How many tasks."""
+    request: Ints  # (R,): the request of a task, of different tasks the least.
+    count: int  # How many tasks.
 
     @classmethod
     def of(cls, session: Session, nodes: Rows, tasks: Sequence[int]) -> "Request":
@@ -51,12 +49,9 @@ class _Choices:
     """(C,): the choices of one job, or of several with equal pods; the first is to evict none."""
 
     rows: list[tuple[int, ...]]
-    parts: Floats
-    """(6, C): the parts of the cost."""
-    amounts: Ints
-    """(C, R): all that is evicted."""
-    freed: Ints
-    """(C, R, M): what becomes free on each node of the request."""
+    parts: Floats  # (6, C): the parts of the cost.
+    amounts: Ints  # (C, R): all that is evicted.
+    freed: Ints  # (C, R, M): what becomes free on each node of the request.
     queue: int
 
 

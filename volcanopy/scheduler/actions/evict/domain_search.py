@@ -61,10 +61,8 @@ class DomainSearch:
         self._needed_count = 1 if self._starts else max(1, lacking, len(need.idle) + len(need.members))
         self._trace = Trace()
         self._eligible = True
-        self._is_unrestricted = False
-        """Whether the whole cluster was searched at once."""
-        self.is_feasible = True
-        """Whether the tasks could be placed if all candidates were gone."""
+        self._is_unrestricted = False  # Whether the whole cluster was searched at once.
+        self.is_feasible = True  # Whether the tasks could be placed if all candidates were gone.
 
     def with_rules(self, rules: Sequence[Rule]) -> "DomainSearch":
         """Return a search for the same tasks by other rules, before it begins."""

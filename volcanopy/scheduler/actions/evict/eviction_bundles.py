@@ -27,13 +27,11 @@ class Bundle:
 
     job: int
     rows: tuple[int, ...]
-    highest: int
-    """The highest class of its tasks."""
+    highest: int  # The highest class of its tasks.
     lost_work: int
     size: int
     seconds: int
-    breaks: bool = False
-    """Whether the job falls below its minimum."""
+    breaks: bool = False  # Whether the job falls below its minimum.
 
     @property
     def cost(self) -> tuple[int, bool, int, int, int, int]:

@@ -44,8 +44,7 @@ class TaskCosts:
         """(T,): how long each task has been running, evicted runs included; nothing where it starts in this session."""
         running = rows[snapshot.tasks.status[rows] != Status.PENDING]
         self.seconds[running] = running_seconds(snapshot, running)
-        self.lost_work: Ints = self.size * self.seconds
-        """(T,): the work that is lost with each task."""
+        self.lost_work: Ints = self.size * self.seconds  # (T,): the work that is lost with each task.
 
 
 def _sizes(snapshot: Snapshot) -> Ints:
@@ -57,8 +56,7 @@ def _sizes(snapshot: Snapshot) -> Ints:
     return np.ceil(shares.max(axis=0, initial=0.0).clip(max=1 / defaults.SIZE_UNIT)).astype(np.int64)
 
 
-VictimKeys = Callable[[Rows], Ints]
-"""(K, M): keys that order M tasks as victims before their priorities do."""
+VictimKeys = Callable[[Rows], Ints]  # (K, M): keys that order M tasks as victims before their priorities do.
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +64,8 @@ class VictimOrder:
     """The order of all tasks that could be evicted, the cheapest first."""
 
     by_cost: Rows
-    ranks: Ints
-    """(T,): the position of each by cost."""
-    classes: Ints
-    """(T,): the class of each: tasks of one class are equally important."""
+    ranks: Ints  # (T,): the position of each by cost.
+    classes: Ints  # (T,): the class of each: tasks of one class are equally important.
 
 
 class EvictionCosts(TaskCosts):

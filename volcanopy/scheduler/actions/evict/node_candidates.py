@@ -13,20 +13,17 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Rows
 
-Victims = tuple[Cost, list[Bundle]]
-"""Bundles with their cost, which ends with the score and the row of the node."""
+Victims = tuple[Cost, list[Bundle]]  # Bundles with their cost, which ends with the score and the row of the node.
 
 
 @dataclass
 class NodeCandidates:
     """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
 
-    scores: Floats
-    """(N,): the score of each node for the task."""
+    scores: Floats  # (N,): the score of each node for the task.
     ordered: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """The candidates, node by node, those of a node by cost."""
-    by_node: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Where those of each node begin and end."""
+    by_node: dict[int, tuple[int, int]] = field(default_factory=dict)  # Where those of each node begin and end.
     heap: list[tuple[Cost, int]] = field(default_factory=list)
 
     def on(self, node: int) -> Rows:
@@ -39,14 +36,10 @@ class NodeCandidates:
 class ShapeState:
     """What a search knows about tasks of one shape in one hypernode."""
 
-    needed: Ints
-    """(R,): the request, below any amount where nothing is requested."""
-    is_coupled: bool
-    """Whether placements elsewhere change the answer of a node."""
-    full_since: int | None = None
-    """The number of changes in the ledger up to which no node had the free resources."""
-    is_infeasible: bool = False
-    """Whether no evictions could place such a task."""
+    needed: Ints  # (R,): the request, below any amount where nothing is requested.
+    is_coupled: bool  # Whether placements elsewhere change the answer of a node.
+    full_since: int | None = None  # The number of changes in the ledger up to which no node had the free resources.
+    is_infeasible: bool = False  # Whether no evictions could place such a task.
     candidates: NodeCandidates | None = None
 
     @classmethod

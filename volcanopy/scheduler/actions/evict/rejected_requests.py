@@ -26,12 +26,9 @@ def allow_less_for_more(policies: frozenset[type[object]]) -> bool:
 class RejectedRequest:
     """A request for which no candidate may be evicted."""
 
-    values: Ints
-    """(R,)."""
-    infeasible: Mask
-    """(N,): the nodes whose candidates were not considered."""
-    eligible: Sequence[bool]
-    """Which of the rules allow evictions for such a task at all."""
+    values: Ints  # (R,).
+    infeasible: Mask  # (N,): the nodes whose candidates were not considered.
+    eligible: Sequence[bool]  # Which of the rules allow evictions for such a task at all.
 
     def includes(self, other: "RejectedRequest") -> bool:
         """Whether the other is at least as large, of the same resources, on no other nodes and by no other rules."""

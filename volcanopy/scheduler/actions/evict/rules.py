@@ -26,26 +26,20 @@ from volcanopy.scheduler.policy.roles import Purpose
 class Rule:
     """Which tasks an action may evict for which."""
 
-    reason: str
-    """The reason of its evictions: the name of the action."""
-    victims_of: str
-    """Whose tasks the victims are, for messages."""
-    may_ask: Callable[[JobView], bool]
-    """Whether a job lacks tasks for which the action evicts."""
+    reason: str  # The reason of its evictions: the name of the action.
+    victims_of: str  # Whose tasks the victims are, for messages.
+    may_ask: Callable[[JobView], bool]  # Whether a job lacks tasks for which the action evicts.
     is_eligible: Callable[[QueueView, Sequence[TaskView]], bool]
     """Whether the action may evict for these tasks of a queue, placed together."""
-    rows: Callable[[], Rows]
-    """The running tasks that may be victims for any task of the queue."""
+    rows: Callable[[], Rows]  # The running tasks that may be victims for any task of the queue.
     are_candidates: Callable[[TaskView, Rows], Mask]
     """(M,): which of these tasks, whatever their status, may be considered as victims for a task."""
     evictable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
     """The candidates that the plugins allow to evict for a task."""
-    order: VictimKeys | None = None
-    """What orders candidates before their priorities do; None where nothing does."""
+    order: VictimKeys | None = None  # What orders candidates before their priorities do; None where nothing does.
 
 
-MakeRule = Callable[[Session, EvictionCosts, QueueView], Rule]
-"""Makes the rule of an action for the jobs of a queue."""
+MakeRule = Callable[[Session, EvictionCosts, QueueView], Rule]  # Makes the rule of an action for the jobs of a queue.
 
 
 def within_job(session: Session, costs: EvictionCosts, queue: QueueView) -> Rule:

@@ -59,8 +59,7 @@ class VictimSearch:
         self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(shared.session)})
         self._bundle_of: dict[int, Bundle] = {}
         self._eligible: list[bool] = []
-        self.placed: list[tuple[int, int]] = []
-        """The placed tasks, each with its node."""
+        self.placed: list[tuple[int, int]] = []  # The placed tasks, each with its node.
         trace.is_tried = True
 
     @property

@@ -16,8 +16,7 @@ class AdmissionVotes:
     def __init__(self, cluster: Cluster, vote: Callable[[JobView, bool], Vote]) -> None:
         """``vote`` returns the vote on a job that waits for a reservation, or on another."""
         self._cluster, self._vote = cluster, vote
-        self._changes = (0, 0)
-        """The numbers of admissions and of changes of tasks for which ``_votes`` hold."""
+        self._changes = (0, 0)  # The numbers of admissions and of changes of tasks for which ``_votes`` hold.
         self._votes: dict[tuple[Hashable, bool], Vote] = {}
 
     def of(self, job: JobView, key: Hashable) -> Vote:

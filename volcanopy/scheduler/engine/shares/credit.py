@@ -80,8 +80,7 @@ class Due:
         credit = credit * snapshot.total[:, None]
         self.order = np.clip(credit / defaults.QUEUE_PAYBACK, -fair_share, fair_share)
         """Counted in the order of queues; negative for what queues give."""
-        self.paid_back = _raised(self.order)
-        """What queues may be allocated above their fair shares."""
+        self.paid_back = _raised(self.order)  # What queues may be allocated above their fair shares.
         self.protected = _raised(np.clip(credit / PROTECTION, 0.0, fair_share))
         """What queues keep above their fair shares although others reclaim."""
 

@@ -14,8 +14,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import Snapshot, once
 
-_LONGEST = defaults.HALF_LIFE / math.log(2)
-"""For how many seconds an amount counts that was always there."""
+_LONGEST = defaults.HALF_LIFE / math.log(2)  # For how many seconds an amount counts that was always there.
 
 
 def decay(elapsed: float) -> tuple[float, float]:

@@ -18,8 +18,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, PLACED
 
 PREFIX = "deviceclass/"
-Amounts = Mapping[str, int]
-"""Base units by the name that a capability has for them."""
+Amounts = Mapping[str, int]  # Base units by the name that a capability has for them.
 
 
 class Excess(NamedTuple):

@@ -19,13 +19,10 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
-HIERARCHY = names.HIERARCHY
-"""The queue annotation with its path: ``root/eng/dev``."""
-WEIGHTS = names.HIERARCHY_WEIGHTS
-"""The queue annotation with the weight of each step of the path: ``1/2/8``."""
+HIERARCHY = names.HIERARCHY  # The queue annotation with its path: ``root/eng/dev``.
+WEIGHTS = names.HIERARCHY_WEIGHTS  # The queue annotation with the weight of each step of the path: ``1/2/8``.
 
-Path = tuple[tuple[str, int], ...]
-"""The names and weights of the steps below the root, from the top down."""
+Path = tuple[tuple[str, int], ...]  # The names and weights of the steps below the root, from the top down.
 SharePath = tuple[tuple[bool, float], ...]
 """For each part of the tree from the top down to a queue: whether it is saturated, and its share by weight."""
 
@@ -73,15 +70,13 @@ class Tree:
         self._used: Ints = outside + allocated[:, known].sum(axis=1)
         self._can_grow: Mask = self._used < total
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
-        self.rebuilds = 0
-        """How often all shares changed, since a resource of the cluster was used up or became free."""
+        self.rebuilds = 0  # How often all shares changed, since a resource of the cluster was used up or became free.
         self._grow(paths)
         width = self._jobs + len(self._weight)
         below = np.full(width, NONE, dtype=np.intp)
         below[known] = np.array([line[-1] if line else 0 for line in self.lines], dtype=np.intp)[queue_of[known]]
         below[self._jobs :] = self._above
-        self._parent: Rows = below
-        """(J + N,): the part of the tree above each."""
+        self._parent: Rows = below  # (J + N,): the part of the tree above each.
         order = np.argsort(below, kind="stable")
         starts = np.searchsorted(below[order], np.arange(len(self._weight) + 1))
         self._children = [order[start:end] for start, end in pairwise(starts.tolist())]

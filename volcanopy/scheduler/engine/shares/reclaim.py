@@ -18,8 +18,7 @@ from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Ints, dominant_share, largest_ratio
 
-Account = tuple[bool, int]
-"""Whether the amounts are those of the own jobs of a queue, and its row."""
+Account = tuple[bool, int]  # Whether the amounts are those of the own jobs of a queue, and its row.
 
 
 class Reclaim:

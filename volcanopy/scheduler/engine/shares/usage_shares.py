@@ -20,15 +20,11 @@ class UsageShare:
     """The usage of a queue, or of a user of it, beside the share."""
 
     queue: str
-    user: str | None
-    """None for the queue itself."""
+    user: str | None  # None for the queue itself.
     share: float
-    usage: Mapping[str, float]
-    """By resource, in its unit by seconds."""
-    used: float
-    """Of the resource that is compared."""
-    factor: float | None
-    """None where nothing was used."""
+    usage: Mapping[str, float]  # By resource, in its unit by seconds.
+    used: float  # Of the resource that is compared.
+    factor: float | None  # None where nothing was used.
 
     def document(self) -> dict[str, Any]:
         """Return the fields as JSON; a queue has no user, and no factor where nothing was used."""

@@ -32,8 +32,7 @@ class Accounts:
         pairs, accounts = np.unique(
             jobs.queue[rows].astype(np.int64) * len(names) + user_of[jobs.submitter[rows]], return_inverse=True
         )
-        self.of: Rows = np.full(len(jobs), NONE, dtype=np.intp)
-        """(J,): the account of each job; NONE in other queues."""
+        self.of: Rows = np.full(len(jobs), NONE, dtype=np.intp)  # (J,): the account of each job; NONE in other queues.
         self.of[rows] = accounts
         self.users: list[tuple[int, str]] = [(pair // len(names), names[pair % len(names)]) for pair in pairs.tolist()]
         """The queue's row and the user's name of each account."""

@@ -10,16 +10,12 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-Cpus = int
-"""A set of cpus as a bit mask."""
-Location = tuple[int, int, int]
-"""The NUMA node, the socket and the core of a cpu."""
+Cpus = int  # A set of cpus as a bit mask.
+Location = tuple[int, int, int]  # The NUMA node, the socket and the core of a cpu.
 
 NONE, BEST_EFFORT, RESTRICTED, SINGLE = "none", "best-effort", "restricted", "single-numa-node"
-POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)
-"""The policies of the kubelet's topology manager."""
-MAX_CPUS = 1 << 14
-"""Cpu numbers must be below this."""
+POLICIES = (NONE, BEST_EFFORT, RESTRICTED, SINGLE)  # The policies of the kubelet's topology manager.
+MAX_CPUS = 1 << 14  # Cpu numbers must be below this.
 
 
 def parse_cpus(value: str) -> Cpus:

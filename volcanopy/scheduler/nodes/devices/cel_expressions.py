@@ -34,8 +34,7 @@ class Verdict:
 
     def __init__(self, matches: bool, fault: str = "") -> None:
         self.matches = matches
-        self.fault = fault
-        """The error of the evaluation, empty without one."""
+        self.fault = fault  # The error of the evaluation, empty without one.
 
 
 class Expression:

@@ -11,14 +11,10 @@ from volcanopy.api.builtin import devices
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable, matching_key
 
-MAX_ALTERNATIVES = 8
-"""The maximum number of alternatives of a request, by Kubernetes' API."""
-MAX_STEPS = 20_000
-"""The maximum number of devices tried for the claims of one pod on one node."""
-COUNTED = frozenset({"", "ExactCount"})
-"""The allocation modes of requests for a number of devices."""
-Find = Callable[[devices.ExactRequest], Suitable]
-"""Returns the devices of the node that match a request."""
+MAX_ALTERNATIVES = 8  # The maximum number of alternatives of a request, by Kubernetes' API.
+MAX_STEPS = 20_000  # The maximum number of devices tried for the claims of one pod on one node.
+COUNTED = frozenset({"", "ExactCount"})  # The allocation modes of requests for a number of devices.
+Find = Callable[[devices.ExactRequest], Suitable]  # Returns the devices of the node that match a request.
 
 
 @dataclass(frozen=True)

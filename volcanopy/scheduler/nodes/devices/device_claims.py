@@ -35,8 +35,7 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 CANNOT_ALLOCATE = "cannot allocate all claims"
-MAX_USERS = 256
-"""The maximum number of pods that use one claim."""
+MAX_USERS = 256  # The maximum number of pods that use one claim.
 
 Claim = devices.ResourceClaim
 Choice = tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None]
@@ -50,8 +49,7 @@ class PodDevices:
     problem: str = ""
     allocated: list[Claim] = field(default_factory=list)
     unallocated: list[Claim] = field(default_factory=list)
-    shared: set[str] = field(default_factory=set)
-    """The keys of the claims that other pods may use."""
+    shared: set[str] = field(default_factory=set)  # The keys of the claims that other pods may use.
 
     @cached_property
     def equal_requests(self) -> tuple[devices.ExactRequest, int] | None:

@@ -31,8 +31,7 @@ class Item:
     traits: devices.BasicDevice
     node: str = ""
     selector: NodeSelector | None = None
-    complete: bool = True
-    """Whether all slices of its pool are known."""
+    complete: bool = True  # Whether all slices of its pool are known.
 
     def attribute(self, name: str) -> object:
         """Return the value of an attribute, None if it is not set; a name without a domain is in the driver's domain."""
@@ -74,10 +73,8 @@ def matching_key(request: devices.ExactRequest) -> bytes:
 class Matching(NamedTuple):
     """The devices of single nodes that match a request."""
 
-    devices: Mask
-    """(D,)."""
-    failed: Mask
-    """(N,): the nodes on whose devices the request cannot be evaluated."""
+    devices: Mask  # (D,).
+    failed: Mask  # (N,): the nodes on whose devices the request cannot be evaluated.
 
 
 @dataclass(eq=False)
@@ -86,8 +83,7 @@ class Inventory:
 
     offers: Offers
     traits: NodeTraits
-    local: dict[str, list[Item]] = field(default_factory=dict)
-    """By node name: the devices of that node."""
+    local: dict[str, list[Item]] = field(default_factory=dict)  # By node name: the devices of that node.
     shared: list[tuple[Item, Mask | None]] = field(default_factory=list)
     """Devices available on several nodes, with the (N,) mask of these; None for all."""
     _suitable: dict[bytes, dict[str, Suitable]] = field(default_factory=dict)

@@ -24,8 +24,7 @@ class FreeDevices:
         self._free: Mask = ~self._allocated
         self._counts: dict[int, tuple[Matching, Ints]] = {}
         self._changed: list[int] = []
-        self._seen = 0
-        """How many changes of assumed devices are counted."""
+        self._seen = 0  # How many changes of assumed devices are counted.
 
     def free(self) -> Mask:
         """(D,): which of the devices are free."""

@@ -33,18 +33,13 @@ class _Published:
     """The C devices of GPUs, grouped by node."""
 
     inventory: Inventory
-    numbers: Rows
-    """(C,): the number of each among all devices of nodes."""
-    node: Rows
-    """(C,): the row of each device's node."""
-    start: Rows
-    """(N + 1,): the number of the first device of each node."""
-    own: Ints
-    """(C,): what each device is, in sevenths of a GPU."""
+    numbers: Rows  # (C,): the number of each among all devices of nodes.
+    node: Rows  # (C,): the row of each device's node.
+    start: Rows  # (N + 1,): the number of the first device of each node.
+    own: Ints  # (C,): what each device is, in sevenths of a GPU.
     needs: dict[tuple[int, bytes], CardNeed] = field(default_factory=dict)
     """By the number of devices and the key of what matches."""
-    needs_of_claims: dict[bytes, CardNeed | None] = field(default_factory=dict)
-    """By what the claims of a pod request."""
+    needs_of_claims: dict[bytes, CardNeed | None] = field(default_factory=dict)  # By what the claims of a pod request.
 
     def suitable(self, request: devices.ExactRequest) -> Mask:
         """(C,): the devices that match a request; none if a selector cannot be evaluated."""

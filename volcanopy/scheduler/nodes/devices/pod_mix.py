@@ -16,13 +16,10 @@ from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask, Rows
 
 GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 """The extended resources whose unit is a GPU."""
-MIG = "nvidia.com/mig-"
-"""The beginning of the names of MIG profiles."""
+MIG = "nvidia.com/mig-"  # The beginning of the names of MIG profiles.
 _PROFILE = re.compile(r"([1-9])g\..*")
-MIG_SLICES = 7
-"""The compute slices of a GPU in MIG mode."""
-MOST = 64
-"""The classes that are considered, the most frequent first."""
+MIG_SLICES = 7  # The compute slices of a GPU in MIG mode.
+MOST = 64  # The classes that are considered, the most frequent first.
 
 
 def gpu_resources(axis: Axis, gpus: Sequence[str] = GPUS) -> dict[int, float]:
@@ -47,8 +44,7 @@ def slices_of(profile: str) -> int:
 class CardKind:
     """A sort of request for cards."""
 
-    memory: Ints
-    """(C,): the memory of each card, UNLIMITED where it must not be used."""
+    memory: Ints  # (C,): the memory of each card, UNLIMITED where it must not be used.
     cores: int
 
 
@@ -56,41 +52,29 @@ class CardKind:
 class PodClass:
     """Equal pods."""
 
-    weight: float
-    """How many there are."""
+    weight: float  # How many there are.
     cpu: int
     memory: int
-    number: int
-    """The units of its kind that it requests."""
-    kind: CardKind | int
-    """Cards, or the position of an extended resource."""
-    gpus: float
-    """The requested GPUs in sum."""
-    nodes: Mask
-    """(N,): the nodes that labels and taints permit."""
+    number: int  # The units of its kind that it requests.
+    kind: CardKind | int  # Cards, or the position of an extended resource.
+    gpus: float  # The requested GPUs in sum.
+    nodes: Mask  # (N,): the nodes that labels and taints permit.
 
 
 @dataclass(frozen=True, eq=False)
 class Mix:
     """M classes as columns, and the P kinds of their requests: cards first, then extended resources."""
 
-    weight: Floats
-    """(M,): the part of each class, in sum 1."""
+    weight: Floats  # (M,): the part of each class, in sum 1.
     number: Ints
-    kind: Rows
-    """(M,): the row of its kind."""
+    kind: Rows  # (M,): the row of its kind.
     cpu: Ints
     memory: Ints
-    nodes: Mask
-    """(M, N)."""
-    card_memory: Ints
-    """(P of cards, C)."""
-    card_cores: Ints
-    """(P of cards, 1): at least 1, as no pod runs on a card without free cores."""
-    resources: Rows
-    """The positions of the extended resources."""
-    per_gpu: Floats
-    """(2,): the cpu and memory that pods request for a GPU, in the mean."""
+    nodes: Mask  # (M, N).
+    card_memory: Ints  # (P of cards, C).
+    card_cores: Ints  # (P of cards, 1): at least 1, as no pod runs on a card without free cores.
+    resources: Rows  # The positions of the extended resources.
+    per_gpu: Floats  # (2,): the cpu and memory that pods request for a GPU, in the mean.
 
     @cached_property
     def everywhere(self) -> bool:

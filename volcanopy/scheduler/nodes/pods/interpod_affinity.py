@@ -18,8 +18,7 @@ from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts, Tally
 from volcanopy.scheduler.nodes.traits.node_affinity import Domains, domains
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 
-_Part = tuple[Tally, Domains, int]
-"""Pods, the domains by which they are counted, and their weight."""
+_Part = tuple[Tally, Domains, int]  # Pods, the domains by which they are counted, and their weight.
 
 
 @dataclass

@@ -11,8 +11,7 @@ from volcanopy.scheduler.model.snapshot import ShapeTable
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 
-Port = tuple[str, int, str]
-"""Protocol, number, address."""
+Port = tuple[str, int, str]  # Protocol, number, address.
 ANY_ADDRESS = "0.0.0.0"
 
 

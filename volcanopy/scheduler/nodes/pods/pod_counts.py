@@ -22,8 +22,7 @@ _ON_NODE = np.zeros(COUNT, dtype=np.bool_)
 _ON_NODE[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
 _PLACEABLE = _ON_NODE.copy()
 _PLACEABLE[[Status.PENDING, Status.RELEASING]] = True
-_MAX_UPDATES = 16
-"""A tally is updated task by task up to this number of changed tasks, and recounted beyond."""
+_MAX_UPDATES = 16  # A tally is updated task by task up to this number of changed tasks, and recounted beyond.
 
 
 class Tally:

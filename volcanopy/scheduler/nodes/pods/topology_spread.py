@@ -27,13 +27,10 @@ class _Constraint:
     """One constraint of a task, with its tally and topology."""
 
     spread: Spread
-    tally: Tally | None
-    """None for an empty selector: kube-scheduler then counts no pod."""
+    tally: Tally | None  # None for an empty selector: kube-scheduler then counts no pod.
     topology: Domains
-    counted: Domains
-    """The topology restricted to the nodes whose pods count."""
-    own: int
-    """1 if the task matches the selector itself, else 0."""
+    counted: Domains  # The topology restricted to the nodes whose pods count.
+    own: int  # 1 if the task matches the selector itself, else 0.
 
     def sums(self) -> Ints:
         """Return the number of pods by number of the domain."""

@@ -9,10 +9,8 @@ from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints, frozen
 from volcanopy.scheduler.nodes.traits.trait_cache import cached
 
-LEAST = 23 * 1024 * 1024
-"""Bytes of images that count for nothing."""
-MOST = 1000 * 1024 * 1024
-"""Bytes of images, per container, that count in full."""
+LEAST = 23 * 1024 * 1024  # Bytes of images that count for nothing.
+MOST = 1000 * 1024 * 1024  # Bytes of images, per container, that count in full.
 
 
 def locality(spec: core.PodSpec, traits: NodeTraits) -> Ints | None:

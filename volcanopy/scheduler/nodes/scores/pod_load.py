@@ -6,8 +6,7 @@ from volcanopy.api import core, quantity
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import ShapeTable
 
-DIMS = ("cpu", "memory")
-"""What load is measured of."""
+DIMS = ("cpu", "memory")  # What load is measured of.
 
 
 def estimates(

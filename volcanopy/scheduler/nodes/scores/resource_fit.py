@@ -9,8 +9,7 @@ import numpy as np
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 
-GPU = "nvidia.com/gpu"
-"""The one device that kube-scheduler balances beside cpu and memory."""
+GPU = "nvidia.com/gpu"  # The one device that kube-scheduler balances beside cpu and memory.
 
 
 def least_allocated(tasks: TasksView, nodes: NodesView) -> Ints:

@@ -15,22 +15,17 @@ from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 class Strategy:
     """What makes a node good, by one resource."""
 
-    position: int
-    """The position of the resource on the axis."""
-    weight: int
-    """At least 1."""
-    least: bool
-    """Whether a node is better the less of the resource is allocated, or the more."""
+    position: int  # The position of the resource on the axis.
+    weight: int  # At least 1.
+    least: bool  # Whether a node is better the less of the resource is allocated, or the more.
 
 
 @dataclass(frozen=True, eq=False)
 class Strategies:
     """What makes a node good: a strategy for each resource that counts."""
 
-    resources: tuple[Strategy, ...]
-    """In the order of the axis."""
-    best: float
-    """The score of the best node."""
+    resources: tuple[Strategy, ...]  # In the order of the axis.
+    best: float  # The score of the best node.
 
     @classmethod
     def of(
@@ -68,14 +63,11 @@ class _Requests:
     """What S tasks request of the P resources that count and that any of them requests."""
 
     positions: list[int]
-    least: Mask | None
-    """(P, 1, 1): :attr:`Strategy.least`; None if it is so for none."""
-    amounts: Floats
-    """(P, S, 1)."""
+    least: Mask | None  # (P, 1, 1): :attr:`Strategy.least`; None if it is so for none.
+    amounts: Floats  # (P, S, 1).
     weights: Floats
     """(P, S, 1): what a resource adds to the score of the best node; 0 for tasks that do not request it."""
-    unrequested: Mask | None
-    """(P, S, 1): the tasks that do not request it; None if all do."""
+    unrequested: Mask | None  # (P, S, 1): the tasks that do not request it; None if all do.
 
 
 def gathered(values: Any, prefix: str) -> Any:

@@ -50,15 +50,12 @@ class VolumeChecks:
 class PodVolumes:
     """The volume claims of one pod."""
 
-    problem: str = ""
-    """Why every node is rejected; empty if none is for this reason."""
+    problem: str = ""  # Why every node is rejected; empty if none is for this reason.
     bound: list[tuple[Claim, storage.PersistentVolume]] = field(default_factory=list)
     unbound: list[Claim] = field(default_factory=list)
     exclusive: list[str] = field(default_factory=list)
-    attached: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By driver: the volumes, each with its claim."""
-    shared: bool = False
-    """Whether other pods may use one of the claims."""
+    attached: dict[str, dict[str, str]] = field(default_factory=dict)  # By driver: the volumes, each with its claim.
+    shared: bool = False  # Whether other pods may use one of the claims.
 
 
 @dataclass(frozen=True, eq=False)
