@@ -138,12 +138,18 @@ class Ledger(LedgerColumns):
         table = self.snapshot.tasks
         before, node_before, after = int(self.status[task]), int(self.node[task]), int(status)
         shape, job = int(table.shape[task]), int(table.job[task])
-        if node_before != NONE:
-            self._shift(shape, node_before, before, -1)
-            self.touched.append(node_before)
-        if node != NONE:
-            self._shift(shape, node, after, +1)
-            if node != node_before:
+        if (
+            node == node_before != NONE and _ON_NODE[before] and _ON_NODE[after]
+        ):  # what it takes stays: evictions are many
+            if sign := (after == Status.RELEASING) - (before == Status.RELEASING):
+                self._count_releasing(shape, node, sign)
+            self.touched.append(node)
+        else:
+            if node_before != NONE:
+                self._shift(shape, node_before, before, -1)
+                self.touched.append(node_before)
+            if node != NONE:
+                self._shift(shape, node, after, +1)
                 self.touched.append(node)
         self.status[task] = status
         self.node[task] = node
@@ -193,15 +199,20 @@ class Ledger(LedgerColumns):
             self._sheet[:, node] += taken if sign > 0 else -taken
             if status != Status.RELEASING:
                 return
-        request = self._requests[shape] * sign
         if status == Status.PIPELINED:
+            request = self._requests[shape] * sign
             self.is_plain = False
             self.pipelined[:, node] += request
             self.future[:, node] -= request
         elif status == Status.RELEASING:
-            self.is_plain = False
-            self.releasing[:, node] += request
-            self.future[:, node] += request
+            self._count_releasing(shape, node, sign)
+
+    def _count_releasing(self, shape: int, node: int, sign: int) -> None:
+        """Count a task among those that terminate on a node, or no longer."""
+        request = self._requests[shape] * sign
+        self.is_plain = False
+        self.releasing[:, node] += request
+        self.future[:, node] += request
 
     def _shift_all(self, shapes: Rows, nodes: Rows, statuses: Statuses, sign: int) -> None:
         """Count tasks in these statuses among those on their nodes, or no longer; those without a node are left out."""
