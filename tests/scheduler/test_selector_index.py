@@ -1,15 +1,22 @@
 """Which selectors are compared with a pod: all that match it, and few others, however many there are."""
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.scheduler.nodes.sessions import Stage, away, node, term
+from tests.scheduler.nodes.sessions import pod as pod_of_app
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex, of_term
+from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
+from volcanopy.scheduler.nodes.pods.pod_counts import MAX_CURRENT, PodCounts
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 GROUP = {names.GROUP_NAME: "group"}
@@ -153,19 +160,44 @@ def test_the_new_terms_of_many_pods_are_compared_with_each_pod_once_for_a_snapsh
     for number in range(50):
         state.upsert(pod("eve", {}, terms=number + 1))
     before = len(searched)
-    snapshot = state.snapshot(MOMENT)
+    state.snapshot(MOMENT)
     assert before == 50
     assert len(searched) == before + len(state.tasks.rows)
-    assert len(snapshot.tasks.selectors) == 50
+    assert len(state.shapes.selectors) == 50
 
 
-def test_selectors_that_match_no_pod_share_one_mask() -> None:
+def test_the_selectors_of_one_user_take_less_than_a_byte_for_each_pod_of_others() -> None:
+    others, own = 20_000, 200
     state = State()
-    state.upsert(core.Queue(metadata=core.Meta(name="default", uid="default")))
-    state.upsert(core.PodGroup(metadata=core.Meta(name="group", namespace="eve", uid="group")))
-    state.upsert(pod("eve", {"term-7": "eve"}, terms=1_000))
-    masks = state.snapshot(MOMENT).tasks.selectors
-    assert len(masks) == 1_000
-    assert len({id(mask) for mask in masks}) == 2
-    assert masks[7].tolist() == [True]
-    assert masks[8].tolist() == [False]
+    for name in ("eve", "bob"):
+        state.upsert(core.PodGroup(metadata=core.Meta(name="group", namespace=name, uid=name)))
+    template = pod("bob", {"a": "b"})
+    metas = (
+        msgspec.structs.replace(template.metadata, name=f"p-{number}", uid=str(number)) for number in range(others)
+    )
+    state.load([msgspec.structs.replace(template, metadata=meta) for meta in metas])
+    state.snapshot(MOMENT)
+    tracemalloc.start()
+    try:
+        for number in range(own):
+            state.upsert(pod("eve", {f"job-{item}": "x" for item in range(number)}, number + 1))
+        before, _ = tracemalloc.get_traced_memory()
+        state.snapshot(MOMENT)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(state.shapes.selectors) == own
+    assert after - before < own * others
+
+
+def test_only_some_numbers_of_pods_are_current_in_a_session() -> None:
+    size = MAX_CURRENT + 50
+    pods = [pod_of_app(f"p-{number}", app=str(number), affinity=away(term(str(number)))) for number in range(size)]
+    stage = Stage([node("n1"), *pods])
+    counts = PodCounts(stage.cluster)
+    interpod = InterPodAffinity(stage.cluster, counts)
+    rows = np.array([0])
+    filters = [interpod.anti_affinity_filter(stage.task(each.metadata.name)) for each in pods]
+    assert not any(rejected(rows)[0] for rejected in filters if rejected)
+    current = [len(vars(tally)["_counts"]) > 0 for tally in vars(counts)["_tallies"].values()]
+    assert (len(current), sum(current)) == (size, MAX_CURRENT)

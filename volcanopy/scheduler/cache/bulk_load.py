@@ -109,10 +109,6 @@ def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf
             column[rows] = objects
         else:
             column[rows] = values
-    if state.matches:
-        for row, shape in zip(rows.tolist(), columns.values["shape"], strict=True):
-            for number in state.shapes.all[shape].matched:
-                state.matches[number].add(row)
     totals.count_many(state, rows)
 
 
@@ -135,7 +131,8 @@ def _read(
         if entry.group is not None and entry.group.spec.sub_group_policy:
             mark = state.marks.of(entry.group, pod)
     last = entry.last
-    same = last is not None and (pod_fields.same_shape(last, pod) if state.matches else pod_fields.same_spec(last, pod))
+    is_same = pod_fields.same_shape if state.shapes.selectors else pod_fields.same_spec
+    same = last is not None and is_same(last, pod)
     if not same or last is None or last.metadata.namespace != meta.namespace:
         entry.last, entry.shape = pod, shape_of(pod)
     nominated = pod.status.nominated_node_name

@@ -19,7 +19,6 @@ from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.scheduler.cache import compaction, freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimObject
-from volcanopy.scheduler.cache.row_table import RowSet
 from volcanopy.scheduler.cache.state_tables import GROUP_COLUMNS, StateTables
 from volcanopy.scheduler.cache.task_places import set_place, set_places_on
 from volcanopy.scheduler.cache.totals import count, count_due
@@ -186,7 +185,6 @@ class State(StateTables):
         job_before = int(columns["job"][row])
         if previous is not None:
             count(self, row, -1)
-            self._unmatch(row)
         job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
         set_place(self, row, key, pod)
@@ -198,18 +196,9 @@ class State(StateTables):
         columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
         columns["runtime"][row] = runtime
         columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
-        self._match(row)
         count(self, row, +1)
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)
-
-    def _match(self, row: int) -> None:
-        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
-            self.matches[number].add(row)
-
-    def _unmatch(self, row: int) -> None:
-        for number in self.shapes.all[self.tasks.plain["shape"][row]].matched:
-            self.matches[number].discard(row)
 
     def shape_of(self, pod: core.Pod) -> int:
         """Return the number of a pod's shape; new shapes, selectors and resources are added."""
@@ -217,7 +206,6 @@ class State(StateTables):
         if (number := self.shapes.number(pod, self.namespaces)) >= shapes:
             self._widen(self.shapes.all[number].request)
         if len(self.shapes.selectors) > known:
-            self.matches += [RowSet() for _ in self.shapes.selectors[known:]]
             self._rematch_later(known)
         return number
 
@@ -238,9 +226,7 @@ class State(StateTables):
             if now == {number for number in old.matched if number >= first}:
                 continue
             count(self, row, -1)
-            self._unmatch(row)
             self.tasks.plain["shape"][row] = self.shapes.number(pod, self.namespaces)
-            self._match(row)
             count(self, row, +1)
 
     def _drop_pod(self, key: str) -> None:
@@ -249,7 +235,6 @@ class State(StateTables):
             return
         count(self, row, -1)
         job = int(self.tasks.plain["job"][row])
-        self._unmatch(row)
         self.tasks.remove(key)
         if job != NONE:
             self._drop_job_if_empty(job)

@@ -280,7 +280,6 @@ def _task_table(state: StateTables, places: Index, everywhere: bool) -> TaskTabl
     return TaskTable(
         **{name: copies[name] for name in _TASK_FIELDS},
         marks=tuple(state.marks.all),
-        selectors=tuple(rows.mask(state.tasks.size) for rows in state.matches),
         hints=state.tasks.rows,
     )
 

@@ -9,7 +9,6 @@ one dtype are the rows of one array, so that a changed row is copied once for ea
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import lru_cache
 from sys import getrefcount
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -17,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volcanopy.scheduler.model.resources import Axis, Mask, Rows, frozen
+from volcanopy.scheduler.model.resources import Axis, Rows, frozen
 
 K = TypeVar("K", bound=Hashable)
 Column = NDArray[Any]
@@ -229,52 +228,3 @@ def _column(dtype: np.dtype[Any], values: list[Any]) -> Column:
     for row, value in enumerate(values):
         column[row] = value
     return column
-
-
-_INITIAL_SIZE = 16
-
-
-@lru_cache(maxsize=1)
-def _no_rows(size: int) -> Mask:
-    """Return the mask that all empty sets share: there may be as many as a user has written selectors that match nothing."""
-    return frozen(np.zeros(size, dtype=np.bool_))
-
-
-class RowSet:
-    """A set of rows with a frozen mask, which is copied only after changes."""
-
-    def __init__(self) -> None:
-        self._mask: Mask = np.zeros(_INITIAL_SIZE, dtype=np.bool_)
-        self._frozen: Mask | None = None
-
-    def __contains__(self, row: int) -> bool:
-        return row < len(self._mask) and bool(self._mask[row])
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(self._mask))
-
-    def add(self, row: int) -> None:
-        """Add a row."""
-        if row >= len(self._mask):
-            longer = np.zeros(2 * (row + 1), dtype=np.bool_)
-            longer[: len(self._mask)] = self._mask
-            self._mask = longer
-        self._mask[row] = True
-        self._frozen = None
-
-    def discard(self, row: int) -> None:
-        """Remove a row, if it is in the set."""
-        if row in self:
-            self._mask[row] = False
-            self._frozen = None
-
-    def mask(self, size: int) -> Mask:
-        """Return the read-only (size,) mask; no row in the set is beyond it."""
-        if len(self._mask) == _INITIAL_SIZE and not self._mask.any():
-            return _no_rows(size)
-        if self._frozen is None or len(self._frozen) != size:
-            self._frozen = np.zeros(size, dtype=np.bool_)
-            known = self._mask[:size]
-            self._frozen[: len(known)] = known
-            self._frozen.setflags(write=False)
-        return self._frozen

@@ -10,7 +10,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.claim_cache import ClaimCache
 from volcanopy.scheduler.cache.pod_writes import PodWrites
-from volcanopy.scheduler.cache.row_table import RowSet, RowTable
+from volcanopy.scheduler.cache.row_table import RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
 from volcanopy.scheduler.model.measures import Measured
 from volcanopy.scheduler.model.queue_limits import Submitters
@@ -111,7 +111,6 @@ class StateTables:
         self.marks = Marks()
         self.submitters = Submitters()
         self.job_roles: dict[int, dict[str, int]] = {}
-        self.matches: list[RowSet] = []
         self.due: dict[Counted, int] = {}  # how often to count what, see totals
         self.assignments = 0  # how often the assigned pods of a node changed
         self.moving: set[int] = set()  # the jobs whose status names moved pods

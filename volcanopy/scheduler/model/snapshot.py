@@ -93,6 +93,15 @@ class ShapeTable:
         return tuple(number for number, terms in enumerate(self.terms) if terms is not None)
 
     @cached_property
+    def by_selector(self) -> Mapping[int, list[int]]:
+        """By the number of a selector: the shapes of the tasks that match it."""
+        shapes: dict[int, list[int]] = {}
+        for shape, numbers in enumerate(self.matched):
+            for number in numbers:
+                shapes.setdefault(number, []).append(shape)
+        return shapes
+
+    @cached_property
     def requests(self) -> Ints:
         """(S, R): the requests, those of a shape side by side."""
         return np.ascontiguousarray(self.request.values.T)
@@ -134,8 +143,6 @@ class TaskTable:
     mark: Index
     """The number of the sub-group mark that the pod carries in its job, NONE without one."""
     marks: tuple[Mark, ...]
-    selectors: tuple[Mask, ...]
-    """For each affinity or spread selector: the (T,) mask of the tasks that match it."""
     hints: Mapping[str, int] = field(default_factory=dict)
     """Where each task's row was last seen, by key: it may be newer than the table, so the caller verifies it."""
 

@@ -53,7 +53,7 @@ class InterPodAffinity:
         terms = task.terms.affinity if task.terms else ()
         if not terms:
             return None
-        tally = self._matching_all(terms)
+        tally = self._pod_counts.of_selectors({term.selector for term in terms}, terminating=True)
         topologies = [domains(key, self._traits) for key in dict.fromkeys(term.topology_key for term in terms)]
         matches_itself = all(term.selector in task.matched for term in terms)
 
@@ -88,7 +88,7 @@ class InterPodAffinity:
             return None
         return _any_pod(
             [
-                (self._weighted(dict.fromkeys(shapes, 1)), domains(topology, self._traits), 1)
+                (self._pod_counts.tally(dict.fromkeys(shapes, 1), True), domains(topology, self._traits), 1)
                 for topology, shapes in sorted(shapes_by_topology.items())
             ]
         )
@@ -104,7 +104,8 @@ class InterPodAffinity:
                     by_shape = weights.setdefault(topology, {})
                     by_shape[shape] = by_shape.get(shape, 0) + weight
         parts += [
-            (self._weighted(by_shape), domains(key, self._traits), 1) for key, by_shape in sorted(weights.items())
+            (self._pod_counts.tally(by_shape, True), domains(key, self._traits), 1)
+            for key, by_shape in sorted(weights.items())
         ]
         return _summed(parts) if parts else None
 
@@ -114,27 +115,8 @@ class InterPodAffinity:
 
     def _part(self, term: Term, weight: int = 1) -> _Part:
         """Return the pods that a term is about."""
-        tally = self._pod_counts.of_selector(term.selector, terminating=True)
+        tally = self._pod_counts.of_selectors((term.selector,), terminating=True)
         return tally, domains(term.topology_key, self._traits), weight
-
-    def _matching_all(self, terms: tuple[Term, ...]) -> Tally:
-        numbers = tuple(sorted({term.selector for term in terms}))
-        if len(numbers) == 1:
-            return self._pod_counts.of_selector(numbers[0], terminating=True)
-        masks = self._pod_counts.snapshot.tasks.selectors
-
-        def values() -> Mask:
-            return np.logical_and.reduce([masks[number] for number in numbers])
-
-        return self._pod_counts.tally(("all selectors", numbers), values, terminating=True)
-
-    def _weighted(self, weights: dict[int, int]) -> Tally:
-        def values() -> Ints:
-            column = np.zeros(len(self._shapes.specs), dtype=np.int64)
-            column[list(weights)] = list(weights.values())
-            return column[self._pod_counts.snapshot.tasks.shape]
-
-        return self._pod_counts.tally(("weighed shapes", frozenset(weights.items())), values, terminating=True)
 
 
 def _summed(parts: Sequence[_Part]) -> Callable[[Rows], Ints]:

@@ -3,17 +3,21 @@
 A tally is counted once and then updated for the tasks that changed, so that a query after every placement costs the same
 whatever the number of tasks.
 
+Tallies have only the tasks that they count, and few of them are current at the same time: each user may have written
+a selector for every pod.
+
 Completed pods do not count. Terminating pods count on their node with ``terminating``, except pods evicted by this
 session: the preemptor may take their place.
 """
 
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Collection, Mapping
 from weakref import proxy
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import COUNT, Status
 from volcanopy.scheduler.nodes.traits.node_affinity import Domains
@@ -22,19 +26,28 @@ _ON_NODE = np.zeros(COUNT, dtype=np.bool_)
 _ON_NODE[[Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING, Status.UNKNOWN]] = True
 _PLACEABLE = _ON_NODE.copy()
 _PLACEABLE[[Status.PENDING, Status.RELEASING]] = True
-_MAX_UPDATES = 16  # A tally is updated task by task up to this number of changed tasks, and recounted beyond.
+_MAX_UPDATES = 16
+"""A tally is updated task by task up to this number of changed tasks, and recounted beyond."""
+MAX_CURRENT = 128
+"""The most tallies of a session with current counts: those have an entry for each of their tasks and each node."""
 
 
 class Tally:
-    """The summed values of some tasks: per node, and per domain of each requested topology."""
+    """The summed weights of the tasks of some shapes: per node, and per domain of each requested topology."""
 
-    def __init__(self, pod_counts: "PodCounts", values: Mask | Ints, terminating: bool) -> None:
+    def __init__(self, pod_counts: "PodCounts", weights: Mapping[int, int], terminating: bool) -> None:
         # Weak: else the tables of the session would stay until the garbage collector runs.
         self._pod_counts: PodCounts = proxy(pod_counts)
-        self._values = values
-        self._members: Rows = np.flatnonzero(values)
+        self._weights = weights
+        """By shape."""
         self._terminating = terminating
-        self._nodes: Rows = np.empty(0, dtype=np.intp)
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop the counts; they are computed again when they are needed."""
+        self._members: Index = np.empty(0, dtype=np.int32)
+        """The rows of the tasks of the shapes."""
+        self._nodes: Index = np.empty(0, dtype=np.int32)
         """For each member the row of the node on which it counts, or NONE."""
         self._seen = NONE
         self._counts: Ints = np.empty(0, dtype=np.int64)
@@ -61,30 +74,35 @@ class Tally:
         moves = pod_counts.ledger.moves
         if self._seen == moves:
             return
-        moved = None if self._seen == NONE else pod_counts.ledger.moved_since(self._seen)
-        if moved is None or len(moved) > _MAX_UPDATES:
+        if self._seen == NONE:
+            self._members = pod_counts.members(self._weights)
+            pod_counts.limit_current(self)
+            self._recount()
+        elif len(moved := pod_counts.ledger.moved_since(self._seen)) > _MAX_UPDATES:
             self._recount()
         else:
-            for task in {task for task in moved.tolist() if self._values[task]}:
-                self._update(task)
+            for task in set(moved.tolist()):
+                if weight := self._weights.get(int(pod_counts.snapshot.tasks.shape[task])):
+                    self._update(task, weight)
         self._seen = moves
 
     def _recount(self) -> None:
         members = self._members
         present = self._pod_counts.present(members, self._terminating)
         self._nodes = np.where(present, self._pod_counts.ledger.node[members], NONE)
-        values = None if self._values.dtype == np.bool_ else self._values[members][present]
-        counts = np.bincount(self._nodes[present], weights=values, minlength=self._pod_counts.size)
+        is_plain = all(weight == 1 for weight in self._weights.values())
+        weights = None if is_plain else self._pod_counts.of_tasks(self._weights)[members][present]
+        counts = np.bincount(self._nodes[present], weights=weights, minlength=self._pod_counts.size)
         self._counts = counts.astype(np.int64)
         self._sums.clear()
 
-    def _update(self, task: int) -> None:
-        place, value = int(self._members.searchsorted(task)), int(self._values[task])
+    def _update(self, task: int, weight: int) -> None:
+        place = int(self._members.searchsorted(task))
         before, now = int(self._nodes[place]), self._pod_counts.node_of(task, self._terminating)
         if before == now:
             return
         self._nodes[place] = now
-        for node, change in ((before, -value), (now, value)):
+        for node, change in ((before, -weight), (now, weight)):
             if node != NONE:
                 self._counts[node] += change
                 for domains, sums in self._sums.items():
@@ -99,21 +117,42 @@ class PodCounts:
         self.snapshot = cluster.snapshot
         self.size = len(cluster.snapshot.nodes)
         self.ledger = cluster.ledger
-        self._tallies: dict[Hashable, Tally] = {}
+        self._tallies: dict[tuple[frozenset[tuple[int, int]], bool], Tally] = {}
+        self._current: deque[Tally] = deque()
         self._has_tasks: Mask | None = None
 
-    def tally(self, key: Hashable, values: Callable[[], Mask | Ints], terminating: bool) -> Tally:
-        """Return the tally of ``key``: the (T,) values summed over present tasks, with or without terminating ones."""
+    def tally(self, weights: Mapping[int, int], terminating: bool) -> Tally:
+        """Return the tally of the present tasks of these shapes, each by its weight, with or without terminating ones."""
+        key = frozenset(weights.items()), terminating
         tally = self._tallies.get(key)
         if tally is None:
-            tally = self._tallies[key] = Tally(self, values(), terminating)
+            tally = self._tallies[key] = Tally(self, weights, terminating)
         return tally
 
-    def of_selector(self, number: int, terminating: bool) -> Tally:
-        """Return the tally of the tasks that match a selector."""
-        return self.tally(("selector", number, terminating), lambda: self.snapshot.tasks.selectors[number], terminating)
+    def of_selectors(self, numbers: Collection[int], terminating: bool) -> Tally:
+        """Return the tally of the tasks that match all of these selectors."""
+        by_selector = self.snapshot.shapes.by_selector
+        shapes = set.intersection(*(set(by_selector.get(number, ())) for number in numbers))
+        return self.tally(dict.fromkeys(shapes, 1), terminating)
 
-    def present(self, rows: Rows, terminating: bool) -> Mask:
+    def limit_current(self, tally: Tally) -> None:
+        """Drop the counts of the tally that was counted first, if too many are current with this one."""
+        self._current.append(tally)
+        if len(self._current) > MAX_CURRENT:
+            self._current.popleft().drop()
+
+    def of_tasks(self, weights: Mapping[int, int]) -> Ints:
+        """Return the (T,) weight of each task."""
+        column = np.zeros(len(self.snapshot.shapes.specs), dtype=np.int64)
+        column[list(weights)] = list(weights.values())
+        of_tasks: Ints = column[self.snapshot.tasks.shape]
+        return of_tasks
+
+    def members(self, weights: Mapping[int, int]) -> Index:
+        """Return the rows of the tasks that have a weight."""
+        return np.flatnonzero(self.of_tasks(weights)).astype(np.int32)
+
+    def present(self, rows: Rows | Index, terminating: bool) -> Mask:
         """Return the mask of these tasks that count on a node."""
         status = self.ledger.status[rows]
         present = _ON_NODE[status]

@@ -103,7 +103,7 @@ class PodTopologySpread:
         return [
             _Constraint(
                 spread=spread,
-                tally=None if _is_empty(text) else self._pod_counts.of_selector(spread.selector, terminating=False),
+                tally=None if _is_empty(text) else self._pod_counts.of_selectors((spread.selector,), terminating=False),
                 topology=topology,
                 counted=self._counted(task.spec, spread, topology, labelled),
                 own=int(spread.selector in task.matched),
