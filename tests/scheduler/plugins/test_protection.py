@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,8 +12,10 @@ from volcanopy.api import core
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import schedule
+from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.policies.order.sla import SlaArguments
+from volcanopy.scheduler.policies.victims import pdb
 from volcanopy.testing.notation import NOW, config, world
 
 HIGH = "class high value=9\n"
@@ -44,6 +47,25 @@ def test_a_budget_limits_evictions_and_a_gang_that_needs_more_evicts_none(allowe
 def test_a_budget_protects_only_selected_pods() -> None:
     objects = [*world(CROWDED), budget(0, **{"app/name": "other"})]
     assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 3
+
+
+def test_many_budgets_are_compared_only_with_pods_that_have_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user may create thousands."""
+    compared: list[object] = []
+    matches = selectors.matches
+
+    def counted(*arguments: Any) -> bool:
+        compared.append(arguments)
+        return matches(*arguments)
+
+    monkeypatch.setattr(pdb, "matches", counted)
+    named = [
+        replace(budget(0, app=str(number)), metadata=core.Meta(name=f"b{number}", namespace="default"))
+        for number in range(200)
+    ]
+    objects = [*world(CROWDED), *named, budget(3, **{"app/name": "web"})]
+    assert len(decide(objects, "priority, gang, pdb | predicates", "preempt").of(Evict)) == 3
+    assert 0 < len(compared) < 20
 
 
 def test_no_budget_selects_a_pod_without_labels() -> None:

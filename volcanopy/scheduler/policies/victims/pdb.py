@@ -1,13 +1,14 @@
 """pdb: evictions respect PodDisruptionBudgets."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from volcanopy.api import core
 from volcanopy.api.builtin import policy
 from volcanopy.api.scheduling import Subjects
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.selectors import matches
+from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex, matches
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Purpose, Victims
@@ -32,28 +33,29 @@ class Pdb(Plugin[PdbArguments], Victims):
     arguments: ClassVar[type[Arguments]] = PdbArguments
 
     def open(self) -> None:
-        """Group the budgets by namespace."""
-        self._budgets: dict[str, list[int]] = {}
-        for number, budget in enumerate(self.cluster.snapshot.budgets):
-            self._budgets.setdefault(budget.metadata.namespace, []).append(number)
+        """Index the budgets by the labels that they select."""
+        selectors = (
+            PodSelector((budget.metadata.namespace,), None, budget.spec.selector)
+            for budget in self.cluster.snapshot.budgets
+        )
+        self._index = SelectorIndex(enumerate(selectors))
         self._budgets_of_task: dict[int, tuple[int, ...]] = {}
 
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:
         """The victims that all their budgets allow."""
-        if not self._budgets:
+        budgets = self.cluster.snapshot.budgets
+        if not budgets:
             return list(victims)
-        left = [budget.status.disruptions_allowed for budget in self.cluster.snapshot.budgets]
+        used: Counter[int] = Counter()
         for row in self.cluster.ledger.evictions:
-            for number in self._of(self.cluster.task(row)):
-                left[number] -= 1
+            used.update(self._of(self.cluster.task(row)))
         allowed = []
         for victim in victims:
             numbers = self._of(victim)
-            if all(left[number] > 0 for number in numbers):
-                for number in numbers:
-                    left[number] -= 1
+            if all(used[number] < budgets[number].status.disruptions_allowed for number in numbers):
+                used.update(numbers)
                 allowed.append(victim)
         return allowed
 
@@ -62,7 +64,7 @@ class Pdb(Plugin[PdbArguments], Victims):
         known = self._budgets_of_task.get(task.row)
         if known is None:
             pod, budgets = task.pod, self.cluster.snapshot.budgets
-            numbers = self._budgets.get(pod.metadata.namespace, ()) if self._may_protect(task) else ()
+            numbers: Iterable[int] = self._index.candidates(pod, {}) if self._may_protect(task) else ()
             known = tuple(number for number in numbers if _selects(budgets[number], pod))
             self._budgets_of_task[task.row] = known
         return known
