@@ -88,6 +88,19 @@ def test_nothing_is_placed_on_a_node_with_an_unreadable_pod() -> None:
     assert set(binds(store).values()) == {"n1", "n2"}
 
 
+@pytest.mark.parametrize(("later", "phase", "free"), [("n2", "Running", {"n1"}), ("n1", "Succeeded", {"n1", "n2"})])
+def test_the_node_of_an_unreadable_pod_is_used_again_when_the_pod_has_left_it(
+    later: str, phase: str, free: set[str]
+) -> None:
+    """A list that follows a lost watch has the next pod of this name, without the deletion of the one before."""
+    store = filled("node n1 cpu=4\nnode n2 cpu=4\njob a min=1: 8 x cpu=1")
+    before, after = (pod_of("foreign", node=node) for node in ("n1", later))
+    after = replace(after, status=replace(after.status, phase=phase))
+    for version, pod in ((7, before), (8, after)):
+        store.take([Change(ChangeType.UNREADABLE, versioned(pod, version), error="wrong")])
+    assert set(binds(store).values()) == free
+
+
 def cycle_follows(store: Store, change: Change[Any]) -> bool:
     """Whether a cycle follows a change."""
     store.changed.clear()

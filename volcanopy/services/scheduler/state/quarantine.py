@@ -139,10 +139,14 @@ class Quarantine:
         """Remove an object from the state until its content changes, unless ``held``, or it is readmitted."""
         item = self._blocked.get(item.metadata.name, item) if isinstance(item, core.Node) else item
         item = self._recent[type(item)].get(item.metadata.key, item)  # it may have changed since the caller saw it
+        known = self._excluded.get(_identity(item))
         self._excluded[_identity(item)] = Excluded(item, error, held)
         self._state.delete(item)
-        if isinstance(item, core.Pod) and item.spec.node_name and not pod_fields.is_over(item):
-            self._block(item.spec.node_name, item.metadata.key)
+        node = item.spec.node_name if isinstance(item, core.Pod) and not pod_fields.is_over(item) else ""
+        if known is not None and isinstance(known.object, core.Pod) and known.object.spec.node_name != node:
+            self._unblock(known.object)  # it has ended, or is another one of this name
+        if node:
+            self._block(node, item.metadata.key)
 
     def exclude_unreadable(self, part: Object, error: str) -> None:
         """Exclude an object of which only a part can be read, until it is whole."""
