@@ -53,6 +53,16 @@ def test_merge_patches_follow_the_examples_of_their_standard() -> None:
     assert merge_patch({"a": 1}, ["c"]) == ["c"]
 
 
+def test_a_json_patch_does_not_double_an_object_again_and_again() -> None:
+    target = {"data": {"a": "x" * 1000}}
+    double = {"op": "copy", "from": "/data", "path": "/data/b"}
+    assert json_patch(target, [double] * 3)["data"]["b"]["b"]["b"] == target["data"]
+    with pytest.raises(PatchError, match="the copy operations of the patch exceed the limit of 3145728 bytes"):
+        json_patch(target, [{"op": "copy", "from": "/data", "path": f"/data/{number}"} for number in range(40)])
+    with pytest.raises(PatchError, match="must have at most 10000 operations, has 10001"):
+        json_patch(target, [{"op": "test", "path": "/data/a", "value": "x"}] * 10_001)
+
+
 def test_a_json_patch_is_applied_whole_or_not_at_all() -> None:
     target = {"spec": {"replicas": 1}}
     done = json_patch(target, [{"op": "replace", "path": "/spec/replicas", "value": 2}])

@@ -5,6 +5,7 @@ once they were patched.
 """
 
 import copy
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,10 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
+_MOST_OPERATIONS = 10_000
+"""The most operations of a JSON patch, as for kube-apiserver."""
+_MOST_COPIED = 3 * 1024 * 1024
+"""The most bytes that the operations of a JSON patch copy together, as for kube-apiserver: each may double an object."""
 
 
 class PatchError(ValueError):
@@ -43,12 +48,21 @@ def json_patch(target: Json, operations: Sequence[Mapping[str, Any]]) -> Json:
     """Apply a JSON patch (RFC 6902), all of its operations or none; raises PatchError."""
     if not isinstance(operations, list):
         raise PatchError("a JSON patch must be a list of operations")
+    if len(operations) > _MOST_OPERATIONS:
+        raise PatchError(f"a JSON patch must have at most {_MOST_OPERATIONS} operations, has {len(operations)}")
     try:
-        return jsonpatch.JsonPatch(operations).apply(copy.deepcopy(target))
+        result, copied = copy.deepcopy(target), 0
+        for number, patch in enumerate(jsonpatch.JsonPatch([operation]) for operation in operations):
+            if operations[number]["op"] == "copy":
+                copied += len(json.dumps(jsonpatch.JsonPointer(operations[number].get("from", "")).resolve(result)))
+                if copied > _MOST_COPIED:
+                    raise PatchError(f"the copy operations of the patch exceed the limit of {_MOST_COPIED} bytes")
+            result = patch.apply(result, in_place=True)
     except jsonpatch.JsonPatchTestFailed as fault:
         raise PatchError(f"the test operation of the patch failed: {fault}") from None
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, KeyError) as fault:
         raise PatchError(f"the patch cannot be applied: {fault}") from None
+    return result
 
 
 def strategic_merge(target: Json, patch: Json, schema: Schema | None) -> Json:
