@@ -116,9 +116,7 @@ def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Prob
     if queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: submit to an open queue")
     if children := sorted(key for key, child in context.queues.items() if child.spec.parent == name):
-        more = f" and {len(children) - _MAX_SHOWN} more" if len(children) > _MAX_SHOWN else ""
-        children_text = f"{quoted(children[:_MAX_SHOWN])}{more}"
-        yield invalid(path, name, f"not a leaf queue: submit to a child queue ({children_text})")
+        yield invalid(path, name, f"not a leaf queue: submit to a child queue ({quoted(children)})")
 
 
 def assigned_queue(user: User, namespace: str, context: Context) -> str:

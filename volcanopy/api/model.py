@@ -135,8 +135,16 @@ def too_long(path: str, text: str, limit: int, detail: str = "") -> Problem:
 
 
 def quoted(texts: Iterable[str]) -> str:
-    """Return texts in double quotes, separated by commas."""
-    return ", ".join(f'"{text}"' for text in texts)
+    """Return texts in double quotes, separated by commas: the first ones, and how many more there are.
+
+    A message that names them stands for each of thousands of fields.
+    """
+    items = list(texts)
+    more = f" and {len(items) - _MAX_QUOTED} more" if len(items) > _MAX_QUOTED else ""
+    return ", ".join(f'"{text}"' for text in items[:_MAX_QUOTED]) + more
+
+
+_MAX_QUOTED = 16
 
 
 ATOMIC: JsonDict = {"x-kubernetes-list-type": "atomic"}
