@@ -1,5 +1,6 @@
 """No way around the submitters of a queue: what was checked at creation cannot be changed afterwards."""
 
+import copy
 import json
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 import pytest
 
 from volcanopy.admission.context import AdmissionPolicy, Context
-from volcanopy.admission.review import validate
+from volcanopy.admission.review import mutated, validate
 from volcanopy.api.core import PodGroup, Queue
 
 CONTROLLER = "system:serviceaccount:volcanopy-system:volcanopy-controller"
@@ -17,6 +18,7 @@ QUEUES = {
     for name, spec in {
         "root": {},
         "default": {},
+        "own": {"administrators": {"users": ["eve"]}},
         "open": {"submitters": {"users": ["*"]}},
         "fast": {"submitters": {"users": ["bob"]}},
         "small": {"capability": {"cpu": "4"}},
@@ -27,10 +29,22 @@ Json = dict[str, Any]
 
 def context(controllers: tuple[str, ...], further: Json) -> Context:
     """A cluster with a PodGroup of bob in queue fast."""
-    meta = {"name": "bobs", "namespace": "team", "annotations": {"volcanopy.io/submitted-by": "bob"}}
-    bobs = msgspec.convert({"metadata": meta, "spec": {"queue": "fast", "minMember": 1}}, PodGroup)
+    groups = {
+        f"team/{user}s": msgspec.convert(
+            {
+                "metadata": {
+                    "name": f"{user}s",
+                    "namespace": "team",
+                    "annotations": {"volcanopy.io/submitted-by": user},
+                },
+                "spec": {"queue": queue, "minMember": 1},
+            },
+            PodGroup,
+        )
+        for user, queue in (("bob", "fast"), ("eve", "open"))
+    }
     policy = AdmissionPolicy.read({"controllers": list(controllers), **further}, unknown="forbid")
-    return Context(queues=QUEUES, policy=policy, pod_groups={"team/bobs": bobs})
+    return Context(queues=QUEUES, policy=policy, pod_groups=groups)
 
 
 def answer(
@@ -308,3 +322,70 @@ def test_only_the_controllers_set_the_label_of_pods_of_jobs(user: str, value: st
     superusers = {"superusers": {"users": ["restore"]}}
     assert answer("Pod", None, labelled, user="restore", policy=superusers)["allowed"]
     assert answer("Pod", None, labelled, user=CONTROLLER)["allowed"]
+
+
+@pytest.mark.parametrize("user", ["eve", REPLICA_SETS])
+@pytest.mark.parametrize("group", ["eves", "none"])
+def test_a_pod_of_a_group_names_no_queue_of_others(group: str, user: str) -> None:
+    """It would count there without the group, which its user may delete or never create."""
+    made = pod(group=group, queue="fast")
+    message = answer("Pod", None, made, user=user)["status"]["message"]
+    assert "metadata.annotations[scheduling.volcanopy.io/queue-name]: Forbidden: user" in message
+    assert 'may not submit to queue "fast"' in message
+
+
+@pytest.mark.parametrize(("group", "queue"), [("eves", "open"), ("none", None)])
+def test_a_pod_names_the_queue_of_its_group_which_it_counts_in_without_the_group(group: str, queue: str | None) -> None:
+    """The garbage collector deletes a PodGroup with its owner, also while its pods run."""
+    made = pod(group=group)
+    review = {
+        "request": {"kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "namespace": "team", "object": made}
+    }
+    after, _ = mutated(review, context((CONTROLLER,), {}))
+    assert after["request"]["object"]["metadata"]["annotations"].get(QUEUE) == queue
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_the_queue_of_a_pod_of_a_job_stays(part: str) -> None:
+    """It counts there while it terminates after its job and PodGroup are gone."""
+    owner = {
+        "apiVersion": "batch.volcanopy.io/v1alpha1",
+        "kind": "BatchJob",
+        "name": "j",
+        "uid": "j",
+        "controller": True,
+    }
+    before, after = pod(), pod()
+    for version, queue in ((before, "open"), (after, "fast")):
+        version["metadata"] |= {"ownerReferences": [owner]}
+        version["metadata"][part] = {**version["metadata"].get(part, {}), "volcanopy.io/queue-name": queue}
+    message = answer("Pod", before, after)["status"]["message"]
+    assert (
+        f'metadata.{part}[volcanopy.io/queue-name]: Forbidden: {part[:-1]} is set by the controllers: keep "open"'
+        in message
+    )
+    assert answer("Pod", before, before)["allowed"]
+
+
+@pytest.mark.parametrize("key", ["learnt-estimate", "pods-created", "pods-rejected"])
+def test_no_user_forges_what_the_job_controller_records_in_a_group(key: str) -> None:
+    made = group("open")
+    made["metadata"]["annotations"][f"volcanopy.io/{key}"] = "1s"
+    for before in (None, group("open")):
+        message = answer("PodGroup", before, made)["status"]["message"]
+        assert f"metadata.annotations[volcanopy.io/{key}]: Forbidden: annotation is set by the controllers" in message
+    assert answer("PodGroup", made, made)["allowed"], "it is unchanged"
+    assert answer("PodGroup", None, made, user=CONTROLLER)["allowed"]
+
+
+def test_administrators_of_a_queue_move_nothing_of_others_to_it() -> None:
+    def in_own(made: Json) -> Json:
+        spec = made["spec"]["jobTemplate"]["spec"] if made["kind"] == "CronBatchJob" else made["spec"]
+        spec["queue"] = "own"
+        return made
+
+    for before in (group("open", submitter="bob"), cron("bob", "x"), template("bob", "x")):
+        message = answer(before["kind"], before, in_own(copy.deepcopy(before)))["status"]["message"]
+        assert 'only its submitter "bob" may change it' in message
+    changed = in_own(template("bob", "y"))
+    assert answer("JobTemplate", in_own(template("bob", "x")), changed)["allowed"], "of their own queue they may"

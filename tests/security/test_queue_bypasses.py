@@ -223,6 +223,10 @@ REFUSED: dict[str, tuple[Try, str]] = {
         lambda s: s.eve.create(s.pod("p", annotations={GROUP: "bobs-later-group"})),
         'Not found: PodGroup "bobs-later-group"',
     ),
+    "a pod in a PodGroup of one's own, with a queue of others": (
+        lambda s: s.eve.create(s.pod("p", s.fast, annotations={GROUP: "mine-group"})),
+        NOT_IN_FAST,
+    ),
     # As part of the job of somebody else.
     "a pod with the owner reference of a job": (
         lambda s: s.eve.create(s.pod("p", s.open, **s.job_owner("bobs"))),
@@ -279,6 +283,10 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "another PodGroup of a pod": (
         lambda s: s.eve.patch("Pod", "small", _notes({GROUP: "bobs-group"})),
         "immutable: the queue",
+    ),
+    "another queue of a pod of a job": (
+        lambda s: s.eve.patch("Pod", "mine-task-0", {"metadata": {"labels": {"volcanopy.io/queue-name": s.fast}}}),
+        "label is set by the controllers",
     ),
     "another queue of a job": (lambda s: s.eve.patch("BatchJob", "mine", {"spec": {"queue": s.fast}}), "immutable"),
     "another queue of a PodGroup": (
@@ -344,6 +352,10 @@ REFUSED: dict[str, tuple[Try, str]] = {
     "more resources of a running pod, in a queue with limits": (
         lambda s: _resize(s.eve, "small", "7"),
         "requests of a pod cannot be increased",
+    ),
+    "the run time of earlier jobs in a PodGroup (`volcanopy.io/learnt-estimate`)": (
+        lambda s: s.eve.patch("PodGroup", "mine-group", _notes({"volcanopy.io/learnt-estimate": "1s"})),
+        "annotation is set by the controllers",
     ),
     "deletion of the PodGroup of running pods": (
         lambda s: s.eve.delete("PodGroup", "mine-group"),

@@ -169,16 +169,23 @@ def with_queue(request: Request, user: User, context: Context, unset: str = "") 
 
 
 def pod_with_queue(request: Request, user: User, context: Context) -> Json | None:
-    """Return a pod without PodGroup with an annotation for its queue, unless that is the default queue."""
+    """Return a pod with an annotation for its queue, unless that is the default queue.
+
+    One of a PodGroup counts in the queue that it names when the PodGroup is gone, also by the garbage collector.
+    """
     manifest = request.object
     metadata = at(manifest, "metadata")
-    if manifest is None or not isinstance(metadata, dict) or group_of(manifest):
+    if manifest is None or not isinstance(metadata, dict):
         return manifest
-    notes = annotations(manifest)
+    notes, group = annotations(manifest), group_of(manifest)
     if names.POD_QUEUE_NAME in notes:
         return manifest
-    queue = _queue_for(request, user, context)
-    if queue == context.policy.default_queue:
+    if group:
+        pod_group = (context.pod_groups or {}).get(f"{request.namespace}/{group}")
+        queue = pod_group.spec.queue if pod_group is not None else ""
+    else:
+        queue = _queue_for(request, user, context)
+    if queue in {"", context.policy.default_queue}:
         return manifest
     return {**manifest, "metadata": {**metadata, "annotations": {**notes, names.POD_QUEUE_NAME: queue}}}
 

@@ -43,14 +43,19 @@ def has_job_label(request: Request, context: Context) -> bool:
     return names_controllers and request.kind == "Pod" and isinstance(labels, dict) and names.JOB_NAME in labels
 
 
-def change_problems(request: Request, context: Context, queue: str, *path: str) -> Iterator[Problem]:
-    """Yield a problem if the field is changed by a user that is neither the submitter nor an administrator of the queue."""
+def change_problems(request: Request, context: Context, *path: str) -> Iterator[Problem]:
+    """Yield a problem if the field is changed by a user that is neither the submitter nor an administrator of the queue.
+
+    That is the queue before the change: administrators of another one move nothing of others to it.
+    """
     owner = recorded(request.old)
     if request.operation != "UPDATE" or owner is None or not is_checked(request.user, context):
         return
-    if owner.name == request.user.name or administers(queue, request.user, context):
+    before = at(request.old, *path)
+    queue = at(before, "queue") or at(before, "spec", "queue") or context.policy.default_queue
+    if owner.name == request.user.name or administers(str(queue), request.user, context):
         return
-    if at(request.object, *path) != at(request.old, *path):
+    if at(request.object, *path) != before:
         detail = f'only its submitter "{owner.name}" may change it: create an object of your own'
         yield forbidden(".".join(path), detail)
 
@@ -123,6 +128,17 @@ def controlled_group_problems(request: Request, context: Context) -> Iterator[Pr
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key):
                 yield forbidden(f"metadata.{part}[{key}]", detail)
+
+
+def controlled_key_problems(request: Request, context: Context, *keys: tuple[str, str]) -> Iterator[Problem]:
+    """Yield the labels and annotations, given by part and key, that another user than the controllers sets or changes."""
+    if is_trusted(request.user, context) or not (context.policy.controllers and request.user.name):
+        return
+    for part, key in keys:
+        before, after = (at(version, "metadata", part, key) for version in (request.old, request.object))
+        if before != after:
+            verb = "remove it" if before is None else f'keep "{before}"'
+            yield forbidden(f"metadata.{part}[{key}]", f"{part[:-1]} is set by the controllers: {verb}")
 
 
 def _own_values(labels: object) -> Json:

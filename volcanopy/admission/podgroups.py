@@ -18,7 +18,9 @@ from volcanopy.admission.limits import LimitEntries
 from volcanopy.admission.ownership import (
     binds_pods,
     change_problems,
+    controlled_by,
     controlled_group_problems,
+    controlled_key_problems,
     deletion_problems,
     group_owner,
     group_owner_in,
@@ -70,7 +72,10 @@ def validate_pod_group(request: Request, context: Context) -> Iterator[Problem]:
         yield forbidden("spec.queue", "immutable: the queue of the PodGroup of a job is that of the job")
         return
     yield from controlled_group_problems(request, context)
-    yield from change_problems(request, context, spec.queue, "spec")
+    yield from change_problems(request, context, "spec")
+    # They would forge the history of a job.
+    keys = names.LEARNT_ESTIMATE, names.PODS_CREATED, names.PODS_REJECTED
+    yield from controlled_key_problems(request, context, *(("annotations", key) for key in keys))
     if not group_owner_in(request.object):
         before_move = None if moved else request.old
         yield from protection_problems(request.object, before_move, request.user, spec.queue, context)
@@ -235,6 +240,9 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
         yield forbidden("spec.nodeName", BOUND)
     path, (queue, group) = f"metadata.annotations[{names.POD_QUEUE_NAME}]", _queue_of(request, context)
     if name := group_of(request.object):
+        queue_name = notes.get(names.POD_QUEUE_NAME)
+        if queue_name and (group is None or queue_name != queue):  # it counts there without its PodGroup
+            yield from submission_problems(path, queue_name, user, request.namespace, context)
         path = f"metadata.annotations[{names.GROUP_NAME}]"
         yield from _group_problems(path, name, group, request, context)
         if group is None:
@@ -273,10 +281,10 @@ def _origin_problems(request: Request, context: Context) -> Iterator[Problem]:
         if owner not in {"", request.user.name}:
             detail = f'its pods belong to user "{owner}": remove the owner'
             yield forbidden("metadata.ownerReferences", detail)
-    before, after = (at(version, "metadata", "labels", names.JOB_NAME) for version in (request.old, request.object))
-    if before != after and not is_trusted(request.user, context) and context.policy.controllers and request.user.name:
-        verb = "remove it" if before is None else f'keep "{before}"'
-        yield forbidden(f"metadata.labels[{names.JOB_NAME}]", f"label is set by the controllers: {verb}")
+    # The queue counts where the PodGroup of the job is gone.
+    owner = controlled_by(request.old) if request.operation == "UPDATE" else ""
+    keys = ("labels", names.QUEUE_NAME), ("annotations", names.QUEUE_NAME)
+    yield from controlled_key_problems(request, context, ("labels", names.JOB_NAME), *(keys if owner else ()))
 
 
 def _group_problems(

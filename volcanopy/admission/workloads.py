@@ -138,15 +138,14 @@ def _protection_problems(request: Request, user: User, context: Context) -> Iter
 def validate_cron(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a cron job and its jobs, which its submitter must be permitted to submit."""
     cron = request.read(CronBatchJob)
-    name, spec = cron.metadata.name, cron.spec.job_template.spec
+    name = cron.metadata.name
     if len(name) > _MAX_CRON_NAME:
         yield too_long("metadata.name", name, _MAX_CRON_NAME)
     yield from _schedule(cron)
     is_new = request.operation == "CREATE" or at(request.old, *_JOB_TEMPLATE) != at(request.object, *_JOB_TEMPLATE)
     job = job_of_cron(request, cron)
     yield from map(job.located, _future_job_findings(job, context, is_new=is_new))
-    queue = spec.queue if "queue" in spec.model_fields_set else _assigned_queue(request, context)
-    yield from change_problems(request, context, queue, *_JOB_TEMPLATE)
+    yield from change_problems(request, context, *_JOB_TEMPLATE)
 
 
 def _assigned_queue(request: Request, context: Context) -> str:
@@ -273,7 +272,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     job = request.model(BatchJob)(metadata=metadata, spec=template.spec)
     yield from parsed_job_problems(job, context.check_plugins)
     yield from _secret_arguments(template.spec)
-    yield from change_problems(request, context, template.spec.queue, "spec")
+    yield from change_problems(request, context, "spec")
     if "queue" in template.spec.model_fields_set:
         yield from _queue_findings("spec.queue", template.spec.queue, context)
     yield from _job_warnings(template.spec, context)

@@ -195,13 +195,17 @@ _SHARED_NPUS = (
     " && {1}.metadata.annotations[k] == {0}.metadata.annotations[k])))"
 )
 """Whether an object has an annotation of shared NPUs that the other has not."""
-_OWNERS = "(has({0}.metadata.ownerReferences) ? {0}.metadata.ownerReferences.map(o, o.uid) : [])"
+_OWNERS = (
+    "(has({0}.metadata.ownerReferences)"
+    " ? {0}.metadata.ownerReferences.map(o, o.apiVersion + '/' + o.kind + '/' + o.uid) : [])"
+)
 _CHOSEN_AT_CREATION = (
     *(("annotations", key) for key in (names.SUBMITTED_BY, names.SUBMITTER_GROUPS, names.POD_QUEUE_NAME)),
     *(("annotations", key) for key in (names.GROUP_NAME, names.POD_GROUP_NAME)),
     *powers.CHOSEN_AT_CREATION,
     *(("annotations", key) for key in sorted(names.ASSIGNMENT_KEYS)),
     ("labels", names.JOB_NAME),
+    *((part, names.QUEUE_NAME) for part in ("labels", "annotations")),
 )
 
 
