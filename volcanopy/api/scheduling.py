@@ -186,6 +186,9 @@ class PodGroupStatus(Model):
     """Alternative that the scheduler selected."""
     admitted_at: Time | None = None
     """Time of the last admission (phase Inqueue)."""
+    ready_resources: ResourceList | None = None
+    """Requests of the pods with nodes when the required pods last had nodes. A gang that runs below its minimum comes first while
+    it needs no more than this."""
 
 
 class PodGroup(Model):

@@ -69,6 +69,7 @@ class PodGroupStatus(ReadModel, frozen=True, kw_only=True, gc=False):
     evicted_seconds: int = 0
     alternative: SelectedAlternative | None = None
     admitted_at: datetime | None = None
+    ready_resources: Quantities = {}
 
 
 class PodGroup(ReadModel, frozen=True, kw_only=True, gc=False):

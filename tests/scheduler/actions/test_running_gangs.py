@@ -160,6 +160,34 @@ def test_a_gang_with_reserved_resources_is_stale_in_the_end() -> None:
     assert [effect.pod for effect in plan.of(Evict)] == ["default/big-0"]
 
 
+@pytest.mark.parametrize("pods", ["2 x cpu=2", "1 x cpu=4"], ids=["higher minimum", "larger pod"])
+@pytest.mark.parametrize(("had", "expected"), [(2, "rival-0"), (6, "big-1")], ids=["never had it", "had it"])
+def test_a_gang_that_never_had_so_much_does_not_come_first(pods: str, had: int, expected: str) -> None:
+    """Any user may raise the minimum of a running job, and replace the pods of a PodGroup by larger ones."""
+    text = f"""
+    node n1 cpu=2
+    node n2 cpu=4
+    queue q weight=9
+    job big min={1 + int(pods[0])} phase=Running: 1 x cpu=2 on=n1, {pods}
+    job rival queue=q: 1 x cpu=4
+    """
+    ready = {"cpu": str(had), "pods": "9"}
+    objects = [
+        replace(item, status=replace(item.status, ready_resources=ready)) if isinstance(item, core.PodGroup) else item
+        for item in world(text)
+    ]
+    cluster = Simulation(objects, stock())
+    snapshot, plan = cluster.snapshot(), cluster.cycle()
+    assert violations(snapshot, plan, enforced_invariants(stock())) == []
+    assert expected in "".join(binds(plan))
+
+
+def test_the_status_of_a_gang_records_what_it_had_when_it_was_whole() -> None:
+    cluster = Simulation(world("node n1 cpu=4\njob big min=2: 2 x cpu=1 on=n1,n1\njob wide min=2: 2 x cpu=3"), stock())
+    written = {effect.pod_group: effect.ready_resources for effect in cluster.cycle().of(SetPodGroup)}
+    assert written == {"default/big": {"cpu": "2", "pods": "2"}, "default/wide": None}
+
+
 def test_of_two_jobs_that_could_preempt_the_same_pods_the_running_gang_does() -> None:
     text = """
     class high value=9

@@ -5,6 +5,7 @@ It is checked of gangs of which only equal pods are missing, which nothing but t
 
 import numpy as np
 
+from volcanopy.api import quantity
 from volcanopy.scheduler.invariants import gangs, node_rules
 from volcanopy.scheduler.invariants.plan_outcome import ON_NODE, PRESENT, STARTED, Moves
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -76,7 +77,10 @@ def _missing_members(moves: Moves, job: int) -> Rows:
     for count, row in enumerate(waiting.tolist(), 1):
         counted[row] = True
         if not gangs.missing(moves, job, counted):
-            return waiting[:count]
+            needed = waiting[:count]
+            whole = moves.requests(np.append(members[ON_NODE[moves.status[members]]], needed)).sum(axis=1)
+            ready = snapshot.axis.vector(quantity.amounts(jobs.groups[job].status.ready_resources))
+            return none if ready.any() and (whole > ready).any() else needed  # it never had so much
     return none
 
 

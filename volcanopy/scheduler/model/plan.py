@@ -110,7 +110,8 @@ class SetPodGroup(msgspec.Struct, frozen=True):
 
     ``moves`` are the pods that are moved to other nodes from now on, None where nothing changes. ``evicted`` is a condition
     beside the other: that pods of the group are evicted now, with the queue they are evicted for; ``evicted_seconds`` is
-    the time that they count with. ``alternative`` is the one that the group is admitted with.
+    the time that they count with. ``alternative`` is the one that the group is admitted with. ``ready_resources`` are what its
+    pods on nodes request while the required pods have nodes, None while they have not.
     """
 
     pod_group: str
@@ -123,6 +124,7 @@ class SetPodGroup(msgspec.Struct, frozen=True):
     evicted: GroupCondition | None = None
     evicted_seconds: int = 0
     alternative: core.SelectedAlternative | None = None
+    ready_resources: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
         line = f"podgroup {short(self.pod_group)} {self.phase}"

@@ -14,7 +14,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.eviction_record import EVICTED, running_seconds
-from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, short
+from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, quantities, short
 from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
 from volcanopy.scheduler.model.resources import Resources
 from volcanopy.scheduler.model.snapshot import NONE
@@ -179,9 +179,10 @@ def _group(
         alternative = session.alternatives.selected.get(job.row)
         victims = [] if evicted is None else [row for row in job.tasks().tolist() if row in session.ledger.evictions]
         seconds = int(running_seconds(session.snapshot, np.array(victims, dtype=np.intp)).max(initial=0))
-        effects.append(
-            SetPodGroup(job.key, phase, condition, running, succeeded, failed, moves, evicted, seconds, alternative)
-        )
+        is_ready = condition is not None and condition.type == "Scheduled"
+        ready = quantities(session.snapshot.axis.names, tuple(job.allocated.values.tolist())) if is_ready else None
+        group = job.key, phase, condition, running, succeeded, failed
+        effects.append(SetPodGroup(*group, moves, evicted, seconds, alternative, ready))
     if explain is not None:
         effects.append(explain)
     return effects

@@ -2,7 +2,8 @@
 
 1. Place nominated tasks, for which resources were freed or reserved already.
 2. Of each gang that runs without its minimum, in order, place the members that it lacks, all of them or none: within limits,
-   without regard to fair shares and to reservations of other jobs.
+   without regard to fair shares and to reservations of other jobs. A gang that never had so much, as its minimum was raised or
+   its pods are larger now, is no such gang: it waits as other jobs do.
 3. Reserve for the gangs that are still not whole what some of these members can use, unless the gang does not fit on the
    nodes even without all other jobs: then it can never be whole again, and others may use the resources.
 """
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.api import quantity
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.actions.allocate.job_placement import place_job
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, run_ends
@@ -49,7 +51,9 @@ def place_first(session: Session) -> None:
     for job in lacking:
         tasks = tasks_of.get(job.row)
         if tasks is not None and (job.phase != "Pending" or session.admit_without_enqueue(job)):
-            members[job.row] = _members(session, job, tasks)
+            chosen = _members(session, job, tasks)
+            if _had(session, job, chosen):
+                members[job.row] = chosen
     with session.quotas.first(row for rows in members.values() for row in rows):
         for job in lacking:
             if members.get(job.row):
@@ -78,6 +82,15 @@ def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
     best_effort = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]]
     need = gang_need(session, job, tasks[~best_effort].tolist())
     return [*need.idle, *need.members]
+
+
+def _had(session: Session, job: JobView, members: list[int]) -> bool:
+    """Return whether a gang had when it was last whole what it would have with these members; if unknown, it had."""
+    recorded = job.group.status.ready_resources
+    if not recorded:
+        return True
+    total = job.allocated.values + session.snapshot.requests(members).sum(axis=1)
+    return bool((total <= session.snapshot.axis.vector(quantity.amounts(recorded))).all())
 
 
 def _complete(session: Session, job: JobView, members: list[int]) -> None:

@@ -50,6 +50,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
         evicted_seconds=status.evicted_seconds,
         alternative=effect.alternative or status.alternative,
         admitted_at=now.replace(microsecond=0) if _is_admission(status.phase, effect.phase) else status.admitted_at,
+        ready_resources=status.ready_resources if effect.ready_resources is None else dict(effect.ready_resources),
     )
     evicted = effect.evicted
     if evicted is None:
