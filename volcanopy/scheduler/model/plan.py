@@ -5,6 +5,8 @@ several times as fast as dataclasses. Its text is canonical, one line per effect
 files, the output of ``volcanopy plan`` and bug reports.
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -185,6 +187,33 @@ class Explain(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"explain {short(self.job)} [{self.gate}]: {self.message}"
+
+    def in_namespace(self) -> "Explain":
+        """Return what users of the job's namespace may read."""
+        own = f"job {self.job.partition('/')[0]}/"
+        nodes: Counter[str] = Counter()
+        for reason, count in self.nodes.items():
+            nodes[readable(self.job, reason)] += count
+        return msgspec.structs.replace(
+            self,
+            message=readable(self.job, self.message),
+            nodes=nodes,
+            unblocked_by=readable(self.job, self.unblocked_by),
+            pods={pod: readable(self.job, text) for pod, text in self.pods.items()},
+            blocked_by=tuple(
+                entry for entry in self.blocked_by if not entry.startswith("job ") or entry.startswith(own)
+            ),
+        )
+
+
+_JOB = re.compile(r'job "(?:([^"/]*)/)?[^"/]*"')
+"""A job in a message, by its namespace, which is not named if it is ``default``."""
+
+
+def readable(job: str, text: str) -> str:
+    """Return a message for users of the namespace of a job: without the names of jobs of other namespaces."""
+    namespace, _, _ = job.partition("/")
+    return _JOB.sub(lambda each: each[0] if (each[1] or "default") == namespace else "job of another namespace", text)
 
 
 Effect = Bind | Evict | Nominate | SetPodGroup | SetQueue | Explain

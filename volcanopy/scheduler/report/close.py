@@ -15,7 +15,7 @@ from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.eviction_record import EVICTED, running_seconds
 from volcanopy.scheduler.model.messages import evicted_for_queue, missing_queue, quantities, short
-from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup
+from volcanopy.scheduler.model.plan import Effect, Explain, GroupCondition, Nominate, SetPodGroup, readable
 from volcanopy.scheduler.model.resources import Resources
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import SCHEDULED, Status
@@ -169,7 +169,7 @@ def _group(
         pod_fields.condition(job.group, "Unschedulable") if session.snapshot.jobs.unschedulable[job.row] else None
     )
     before = None if existing is None else (existing.reason, existing.message)
-    after = (condition.reason, condition.message) if waits and condition is not None else None
+    after = (condition.reason, readable(job.key, condition.message)) if waits and condition is not None else None
     reported = (status.phase or "Pending", (status.running, status.succeeded, status.failed), before)
     effects: list[Effect] = []
     preemptor = session.evicted_for.get(job.row)
@@ -206,7 +206,7 @@ def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
         explain = explainer.explain(job)
         existing = pod_fields.condition(job.group, "Unschedulable")
         if explain is not None:
-            if existing is None or existing.message != explain.message:
+            if existing is None or existing.message != readable(job.key, explain.message):
                 condition = GroupCondition("Unschedulable", "NoQueue", explain.message)
                 status = job.group.status
                 counts = (status.running, status.succeeded, status.failed)

@@ -13,7 +13,7 @@ from volcanopy.api.messages import shortened
 from volcanopy.api.times import format_time
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.scheduler.model.eviction_record import with_eviction
-from volcanopy.scheduler.model.plan import Evict, Explain, GroupCondition, SetPodGroup, SetQueue
+from volcanopy.scheduler.model.plan import Evict, Explain, SetPodGroup, SetQueue, readable
 
 Json = dict[str, Any]
 UNSCHEDULABLE = "Unschedulable"
@@ -39,7 +39,7 @@ def group_status(status: core.PodGroupStatus, effect: SetPodGroup, session: str,
     """Return the status of a pod group after the effect; an equal condition is left unchanged."""
     result = core.PodGroupStatus(
         phase=effect.phase,
-        conditions=_conditions(status.conditions, effect.condition, session, now),
+        conditions=_conditions(status.conditions, effect, session, now),
         running=effect.running,
         succeeded=effect.succeeded,
         failed=effect.failed,
@@ -64,14 +64,15 @@ def _is_admission(before: str, after: str) -> bool:
 
 
 def _conditions(
-    known: tuple[core.Condition, ...], target: GroupCondition | None, session: str, now: datetime
+    known: tuple[core.Condition, ...], effect: SetPodGroup, session: str, now: datetime
 ) -> tuple[core.Condition, ...]:
     """``Scheduled`` and ``Unschedulable`` exclude each other; conditions of other writers are kept."""
     others = tuple(condition for condition in known if condition.type not in _OURS)
+    target = effect.condition
     if target is None:
         return others
     old = next((condition for condition in known if condition.type == target.type), None)
-    message = shortened(target.message)
+    message = shortened(readable(effect.pod_group, target.message))
     if old is not None and (old.status, old.reason, old.message) == ("True", target.reason, message):
         return (*others, old)
     since = old.last_transition_time if old is not None and old.status == "True" else now.replace(microsecond=0)

@@ -115,8 +115,9 @@ class Applier:
                 case SetQueue():
                     self._queues.enqueue(effect.queue)
                 case Explain():
-                    self._explanations.enqueue(effect)
-                    self._groups.explain(effect)
+                    explain = effect.in_namespace()
+                    self._explanations.enqueue(explain)
+                    self._groups.explain(explain)
         return self._spawn(_outcome(first, binds, evicts, rest))
 
     async def finish(self, deadline: float) -> bool:
