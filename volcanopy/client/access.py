@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from volcanopy.kube.cache.followed_kinds import NODES, PODS
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import ApiError
+from volcanopy.kube.client.errors import ApiError, KubeError
 from volcanopy.kube.client.kinds import Json, Kind
 
 _REVIEWS: Kind[Json] = Kind(
@@ -25,6 +26,14 @@ async def is_allowed(client: Client, verb: str, kind: Kind[Any], namespace: str 
         attributes["namespace"] = namespace
     answer = await client.create(_REVIEWS, None, _body(_REVIEWS) | {"spec": {"resourceAttributes": attributes}})
     return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def reads_cluster(client: Client) -> bool:
+    """Whether the user may list the nodes and the pods of all namespaces, as a snapshot needs."""
+    try:
+        return all(await asyncio.gather(*(is_allowed(client, "list", kind, None) for kind in (NODES, PODS))))
+    except KubeError:
+        return False
 
 
 async def namespaces(client: Client) -> list[str]:

@@ -212,6 +212,7 @@ async def test_a_user_sees_and_does_what_their_roles_allow(
         assert status in {200, 403}, answer
     document = json.loads((await asked(session, f"{url}api/session?namespace={shared.project}", headers))[1])
     assert document["user"] == f"system:serviceaccount:{shared.project}:{user}"
+    assert document["readsCluster"] is ("snapshot" in seen), "else the page offers none"
     headers[TOKEN_HEADER] = document["token"]
     async with session.post(f"{url}api/whatif", json={}, headers=headers) as response:
         seen |= {"what if"} if response.status == 200 else set()

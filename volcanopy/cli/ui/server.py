@@ -26,6 +26,7 @@ from volcanopy.cli.ui import documents, flow_page, job_changes, questions, queue
 from volcanopy.cli.ui.cluster_view import ClusterView
 from volcanopy.cli.ui.job_page import job_document
 from volcanopy.cli.ui.viewers import COOKIE, SharedViewer, Viewer, Viewers, token_viewers, viewing
+from volcanopy.client import access
 from volcanopy.client.durations import current_time
 from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.client.explain.confirmed import UnreadableError, cluster_state
@@ -209,6 +210,7 @@ class Page:
                 "choosesNamespace": self._settings.require_token and not self._settings.namespace,
                 "signsOut": COOKIE in request.cookies,
                 "changes": verbs,
+                "readsCluster": await access.reads_cluster(client),
                 "readOnly": not self._settings.allow_changes,
                 "periods": list(queue_history.PERIODS) if self._settings.prometheus else [],
             }

@@ -1,4 +1,4 @@
-import { get } from "./api.js";
+import { get, theSession } from "./api.js";
 import { bars } from "./charts.js";
 import { ago, card, fill, h, jobLink, table } from "./dom.js";
 
@@ -10,8 +10,9 @@ export function decisions() {
       return h("option", { value }, text);
     }));
   const content = h("div");
-  const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select),
-    h("a", { class: "action", href: "/api/snapshot", download: "", title: "The cluster as the scheduler sees it. Replay it with: volcanopy plan -f FILE" }, "Download a snapshot")), content);
+  const snapshot = h("a", { class: "action", href: "/api/snapshot", download: "", hidden: true, title: "The cluster as the scheduler sees it. Replay it with: volcanopy plan -f FILE" }, "Download a snapshot");
+  theSession().then((session) => { snapshot.hidden = !session.readsCluster; }).catch(() => {});
+  const element = h("div", {}, h("h1", {}, "Decisions"), h("div", { class: "tools" }, h("label", {}, "Show", select), snapshot), content);
   async function refresh() {
     const data = await get("/api/decisions");
     const jobs = new Map(); // a row for each job, with its decisions in it
