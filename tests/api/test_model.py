@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import InvalidObjectError, format_duration, parse_duration
+from volcanopy.api.model import InvalidObjectError, format_duration, parse_duration, quoted
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.times import format_time
 
@@ -105,3 +105,8 @@ def test_a_queue_and_a_podgroup_and_a_command_are_read() -> None:
 def test_an_invalid_quantity_is_rejected() -> None:
     with pytest.raises(InvalidObjectError, match=r"spec.capability.cpu.*must be a quantity"):
         Queue.read({"metadata": {"name": "q"}, "spec": {"capability": {"cpu": "4 cores"}}})
+
+
+def test_a_message_names_the_first_of_many() -> None:
+    assert quoted(["a", "b"]) == '"a", "b"'
+    assert quoted(map(str, range(1000))) == ", ".join(f'"{number}"' for number in range(16)) + " and 984 more"
