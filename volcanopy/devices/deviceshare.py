@@ -1,6 +1,6 @@
 """deviceshare: share GPUs and NPUs between pods, and select the cards of each pod."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -106,15 +106,24 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
         """Whether a score compares the devices of nodes."""
         return bool(self.args.weight) and any(kind.compares_nodes for kind in self._kinds_of(task))
 
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
+        """The free cards of the node, if the pod requests cards of one kind."""
+        states = [kind.node_state(task) for kind in self._kinds_of(task)]
+        return states[0] if len(states) == 1 else None
+
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Nodes without enough cards for the pod, container by container."""
-        return [rejection for kind in self._kinds_of(task) for rejection in kind.reject(task, nodes)]
+        with self.cluster.by_state(nodes, self.node_state(task)):
+            return [rejection for kind in self._kinds_of(task) for rejection in kind.reject(task, nodes)]
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The mean over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
-        return tasks.each(
-            lambda task: sum((kind.score(task, nodes) for kind in self._kinds_of(task)), np.zeros(len(nodes)))
-        )
+
+        def score(task: TaskView) -> Floats:
+            with self.cluster.by_state(nodes, self.node_state(task)):
+                return sum((kind.score(task, nodes) for kind in self._kinds_of(task)), np.zeros(len(nodes)))
+
+        return tasks.each(score)
 
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """The cards, in the form that the node's device plugin reads."""

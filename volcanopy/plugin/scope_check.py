@@ -31,6 +31,7 @@ TASKS, CHANGES = 6, 6
 _EXCEPTIONS = {
     Scope.STATIC: "no node",
     Scope.COLUMNS: "the node of a placement, by its columns",
+    Scope.STATE: "the node of a placement",
     Scope.NODE: "the node of a placement",
 }
 """The nodes for which a placement changes the results, by the recorded scope."""

@@ -25,7 +25,7 @@ class UncachedPlacement(Placement):
         """No runs: each task by itself."""
         return np.empty(0, dtype=np.intp)
 
-    def choose(self, task: TaskView) -> tuple[int, bool] | None:
+    def choose(self, task: TaskView, entry: object = None) -> tuple[int, bool] | None:
         """Return the best node by free resources, else by resources being freed; of equals the first by name."""
         nodes = [task.nominated] if task.nominated != NONE else []
         for rows in (nodes, list(range(len(self._ledger.snapshot.nodes)))):

@@ -208,7 +208,8 @@ class SessionCards:
         if len(nodes) != 1 or criteria.kind is None:
             return choose(self.cards, taken, nodes, criteria, self._order, placed)
         node = int(nodes[0])
-        key = self.state(node, criteria), pipelined, placed
+        idle = None if criteria.preference is None else self._cluster.ledger.idle[:, node].tobytes()
+        key = self.state(node, criteria), idle, pipelined, placed
         first = int(self.cards.start[node])
         entry = self._choices.get(key)
         if entry is None:
@@ -218,7 +219,7 @@ class SessionCards:
         return entry[1].moved(first - entry[0])
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
-        """Return what the choice on a node depends on, equal for nodes with equal choices; None if that is not known."""
+        """Return what the choice on a node depends on besides its idle resources; None if that is not known."""
         if criteria.kind is None:
             return None
         own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))

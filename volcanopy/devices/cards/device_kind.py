@@ -5,7 +5,7 @@ enough of them, follows from that.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -92,6 +92,10 @@ class DeviceKind(ABC):
     def requested(self, task: TaskView) -> bool:
         """Return whether the task requests such devices."""
         return task.shape in self.shapes
+
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
+        """Return what the answers for a task on a node depend on besides its columns; None if that is not known."""
+        return None
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Return the nodes without enough cards for the task, container by container."""

@@ -128,10 +128,15 @@ class SharedGpus(DeviceKind):
         self._assignments.sync()
         return self._cards.changed
 
-    def state(self, task: TaskView, node: int) -> Hashable:
-        """Return what :meth:`taken` and :meth:`free` depend on for the task on a node; None if that is not known."""
-        self._assignments.sync()
-        return self._cards.state(node, self._criteria(task)) if self.requested(task) else None
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable]:
+        """Return what :meth:`taken` and :meth:`free` depend on for the task on a node besides its columns."""
+        fixed = self._criteria(task) if self._job_to_avoid(task) is None else None
+
+        def state(node: int) -> Hashable:
+            self._assignments.sync()
+            return self._cards.state(node, fixed or self._criteria(task))
+
+        return state
 
     def need(self, task: TaskView) -> CardNeed | None:
         """What the task requests of cards, in sum of its containers: as many cards, each as the largest request."""
@@ -207,7 +212,7 @@ class SharedGpus(DeviceKind):
                 rows,
                 None if ranking is None else lambda *of: ranking.card_order(kind, Candidates(*of)),
                 kind=key,
-                preference_state=None if ranking is None else ranking.node_state,
+                preference_state=None if ranking is None else ranking.ranking_state,
             )
         job = self._job_to_avoid(task)
         if job is None:

@@ -40,13 +40,20 @@ class Placement:
         self._changes = (0, 0)  # The numbers of changes of nodes and tasks up to which these are valid.
         self._always_infeasible: dict[Hashable, Mask] = {}  # The same of tasks for which placements do not change them.
 
-    def choose(self, task: TaskView) -> tuple[int, bool] | None:
-        """Return the best node, and whether its resources are free now (else pods must terminate first); None without one."""
+    def entry(self, task: TaskView) -> NodeScores:
+        """Return what is kept of the answers for tasks that are equal to this one."""
+        return self._cache.entry(task)
+
+    def choose(self, task: TaskView, entry: NodeScores | None = None) -> tuple[int, bool] | None:
+        """Return the best node, and whether its resources are free now (else pods must terminate first); None without one.
+
+        ``entry`` is that of an equal task.
+        """
         if task.nominated >= 0 and self.is_in_reach[task.nominated]:
             chosen = self.choose_on(task, task.nominated)
             if chosen is not None:
                 return chosen
-        entry = self._cache.entry(task)
+        entry = self._cache.entry(task) if entry is None else entry
         if entry.coupling.scores or not len(self._reach):
             return self._choose_among(task, self._reach)
         self._cache.refresh(entry)
@@ -207,7 +214,7 @@ class _Run:
         owner = np.repeat(np.arange(len(places)), numbers)
         within = np.arange(len(owner)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         view = NodesView(self._ledger, self._nodes[places][owner], self._entry.kind, known[owner] + within)
-        of_nodes, rejections = self._hooks.answers(self._entry.kind, self._entry.tasks, view)
+        of_nodes, rejections, _ = self._hooks.answers(self._entry.kind, self._entry.tasks, view)
         scores = np.where(rejected(rejections, len(owner)), INFEASIBLE, of_nodes).tolist()
         start = 0
         for place, number in zip(places.tolist(), numbers.tolist(), strict=True):

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores, ScoreTable
+from volcanopy.scheduler.engine.score_table import INFEASIBLE, AnswersOfStates, NodeScores, ScoreTable
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import UNLIMITED, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -81,6 +82,8 @@ class ScoreCache:
                 stale = stale[self._within[stale]]
             if len(stale) >= defaults.REPEATED_NODES:
                 stale = np.unique(stale)
+        if len(stale) <= defaults.TABLE_NODES:
+            stale = np.array([node for node in stale.tolist() if not entry.restore(node)], dtype=np.intp)
         if len(stale):
             self._ask(entry, stale)
         entry.changes = now
@@ -94,17 +97,18 @@ class ScoreCache:
             dims=np.flatnonzero(request),
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
             coupling=self._hooks.coupling(kind),
+            of_states=AnswersOfStates(self._ledger, self._hooks.node_states(kind)),
             feasible=np.zeros(nodes, dtype=np.bool_),
             score=np.zeros(nodes, dtype=np.float64),
             ranked=np.full(nodes, INFEASIBLE, dtype=np.float64),
         )
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
-        rejections: list[NodeRejection]
+        view, rejections = NodesView(self._ledger, rows), list[NodeRejection]()
         if entry.coupling.rejections:  # they are computed at each placement
-            score, rejections = self._hooks.scores(entry.tasks, NodesView(self._ledger, rows))[0], []
+            score, scope = self._hooks.scores(entry.tasks, view)
         else:
-            score, rejections = self._hooks.answers(entry.kind, entry.tasks, NodesView(self._ledger, rows))
+            score, rejections, scope = self._hooks.answers(entry.kind, entry.tasks, view)
         fits = (self._ledger.free_of(rows) >= entry.request).all(axis=0)
         now, later = feasible(rejections, len(rows)) if rejections else (fits, np.ones(len(rows), dtype=np.bool_))
         ranked = np.where(fits & now, score, INFEASIBLE)
@@ -112,6 +116,12 @@ class ScoreCache:
             entry.feasible, entry.score, entry.ranked = later, score, ranked
         else:
             entry.feasible[rows], entry.score[rows], entry.ranked[rows] = later, score, ranked
+        if view.rows_read or scope > Scope.STATE:
+            entry.of_states = None
+        elif entry.of_states is not None and len(rows) <= defaults.TABLE_NODES:
+            read = view.read.union(entry.dims.tolist())
+            for row, *answers in zip(rows.tolist(), later.tolist(), score.tolist(), ranked.tolist(), strict=True):
+                entry.of_states.add(row, read, (answers[0], answers[1], answers[2]))
 
 
 def feasible(rejections: Sequence[NodeRejection], count: int) -> tuple[Mask, Mask]:

@@ -7,8 +7,9 @@ equal scores, which are computed once. The table equals what each shape would co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -20,33 +21,36 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.dispatch import Coupling, Hooks
 
+T = TypeVar("T")
+
 INFEASIBLE = -np.inf
 _BLOCK = defaults.TABLE_BLOCK
 
 
-class ScoresOfStates:
-    """Scores of a node by what the plugins read of it: equal for all nodes with equal columns."""
+class AnswersOfStates(Generic[T]):
+    """Answers about a node by what the plugins read of it: equal for all nodes with equal columns and ``states``."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.scores: dict[bytes, Floats] = {}
-        self._resources: set[int] = set()
-        """The resources that plugins have read so far; all scores were computed from no others."""
-        self._read = ledger.positions_of(())
+    def __init__(self, ledger: Ledger, states: tuple[Callable[[int], Hashable], ...] = ()) -> None:
+        self._ledger, self._states = ledger, states
+        self.answers: dict[Hashable, T] = {}
+        self._resources = set(range(len(ledger.snapshot.axis))) if states else set[int]()
+        """The resources that plugins have read so far, all where there are states; all answers were computed from no others."""
+        self._read = ledger.positions_of(self._resources)
 
-    def key(self, node: int) -> bytes:
+    def key(self, node: int) -> Hashable:
         """Return the state of a node, as far as plugins read it."""
-        return self._ledger.columns_of(node, self._read)
+        columns = self._ledger.columns_of(node, self._read)
+        return (columns, *[state(node) for state in self._states]) if self._states else columns
 
-    def add(self, node: int, read: set[int], scores: Floats) -> None:
-        """Keep the scores of a node, for which plugins read the columns of these resources."""
+    def add(self, node: int, read: set[int], answers: T) -> None:
+        """Keep the answers about a node, for which plugins read the columns of these resources."""
         if not read <= self._resources:
             self._resources |= read
             self._read = self._ledger.positions_of(self._resources)
-            self.scores.clear()
-        if len(self.scores) == defaults.TABLE_STATES:
-            del self.scores[next(iter(self.scores))]
-        self.scores[self.key(node)] = scores
+            self.answers.clear()
+        if len(self.answers) == defaults.TABLE_STATES:
+            del self.answers[next(iter(self.answers))]
+        self.answers[self.key(node)] = answers
 
 
 @dataclass(eq=False)
@@ -63,10 +67,20 @@ class NodeScores:
     score: Floats  # (N,): ``score``.
     ranked: Floats
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
+    of_states: AnswersOfStates[tuple[bool, float, float]] | None
+    """Of single nodes ``feasible``, ``score`` and ``ranked`` by their state; None if they differ between nodes of one state."""
     changes: int = NONE  # How many changes of nodes the answers include.
     column: int = NONE  # The column in the table, NONE outside.
     partial: bool = False
     """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
+
+    def restore(self, node: int) -> bool:
+        """Set what was answered about a node in the same state; return whether that is known."""
+        answers = None if self.of_states is None else self.of_states.answers.get(self.of_states.key(node))
+        if answers is None:
+            return False
+        self.feasible[node], self.score[node], self.ranked[node] = answers
+        return True
 
 
 class ScoreTable:
@@ -79,7 +93,7 @@ class ScoreTable:
         self._repeats = 0
         self._columns: _Columns | None = None
         self._changes = 0
-        self._of_states = ScoresOfStates(ledger)
+        self._of_states = AnswersOfStates[Floats](ledger)
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""
@@ -124,7 +138,7 @@ class ScoreTable:
         self._tasks = TasksView([entry.kind for entry in self._members])
         self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
         self._largest: Ints = self._requests.max(axis=1, keepdims=True)
-        self._of_states.scores.clear()
+        self._of_states.answers.clear()
 
     def _update(self) -> bool:
         """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
@@ -146,7 +160,7 @@ class ScoreTable:
 
     def _scores(self, node: int) -> tuple[Floats, Floats]:
         """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
-        scores = self._of_states.scores.get(self._of_states.key(node))
+        scores = self._of_states.answers.get(self._of_states.key(node))
         if scores is None:
             scores = self._ask(node)
         free = self._ledger.free_of(self._ledger.single(node))

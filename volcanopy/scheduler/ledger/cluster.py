@@ -4,6 +4,7 @@ They show the session as it is at the time of the call.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -126,10 +127,12 @@ class NodesView:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def forget(self) -> None:
-        """Forget what was read."""
+    def forget(self) -> tuple[set[int], bool]:
+        """Forget which resources and whether rows were read, and return it."""
+        before = self.read.copy(), self.rows_read
         self.read.clear()
         self.rows_read = self._reads_nonzero = False
+        return before
 
     @property
     def scope(self) -> Scope:
@@ -289,6 +292,17 @@ class Cluster:
     def ledger(self) -> LedgerView:
         """The session's columns over all rows, read-only."""
         return LedgerView(self._ledger)
+
+    @contextmanager
+    def by_state(self, nodes: NodesView, state: object) -> Iterator[None]:
+        """Within, read what follows from the columns of the nodes and from ``state``, the ``node_state`` of the policy if any."""
+        if state is None:
+            yield
+            return
+        rows_read = nodes.rows_read
+        with self.reads.counted_as(Scope.STATE):
+            yield
+        nodes.rows_read = rows_read
 
     def task(self, row: int) -> TaskView:
         """Return one task."""

@@ -79,13 +79,6 @@ class GpuCards(Protocol):
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
         ...
 
-    def state(self, task: TaskView, node: int) -> Hashable:
-        """Return what ``taken`` and ``free`` depend on for the task on a node; None if that is not known.
-
-        It is equal for nodes on which it takes equal cards, numbered from the first card of the node.
-        """
-        ...
-
     def kind(self, task: TaskView) -> Hashable:
         """Return what distinguishes the cards that a task requests from those of other tasks of its shape."""
         ...

@@ -1,7 +1,7 @@
 """What plugins read of a session, recorded, so that the engine knows how long their answers about nodes are valid."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
@@ -20,9 +20,11 @@ class Scope(IntEnum):
     """None: the answers are the same during the whole session."""
     COLUMNS = 1
     """Those for the node that is used, by the columns of NodesView alone: many equal tasks are placed with one call."""
-    NODE = 2
+    STATE = 2
+    """Those for the node that is used, by its columns and what ``node_state`` of the policies returns."""
+    NODE = 3
     """Those for the node that is used."""
-    CLUSTER = 3
+    CLUSTER = 4
     """Those for all nodes."""
 
 
@@ -53,10 +55,14 @@ class RecordedLedger:
         self._scope = max(before, scope)
         return scope
 
-    @contextmanager
-    def unaffected(self) -> Iterator[None]:
+    def unaffected(self) -> AbstractContextManager[None]:
         """Within, read what the placement of the task, and of equal ones, does not change on its node."""
-        before, self._of_reads = self._of_reads, Scope.COLUMNS
+        return self.counted_as(Scope.COLUMNS)
+
+    @contextmanager
+    def counted_as(self, scope: Scope) -> Iterator[None]:
+        """Within, reads are recorded with this scope."""
+        before, self._of_reads = self._of_reads, scope
         try:
             yield
         finally:

@@ -64,6 +64,7 @@ class Hooks:
         for number, value in enumerate(self._values):
             value.number = number
         self._coupling: tuple[Any, ...] = tuple([plugins[number] for number in layout.coupling])
+        self._with_states: tuple[Any, ...] = tuple([plugins[number] for number in layout.with_states])
         self._coupled: dict[Hashable, Coupling] = {}
         self._reads = reads
         self._scopes: dict[Hashable, Scope] = {}
@@ -198,18 +199,25 @@ class Hooks:
             )
         return coupling
 
-    def answers(self, kind: TaskKind, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection]]:
-        """Return the (N,) scores of nodes for a kind, which is also a block, and the rejections; record what was read."""
+    def node_states(self, kind: TaskKind) -> tuple[Callable[[int], Hashable], ...]:
+        """Return what the policies declare that their answers for a node and a kind depend on besides its columns."""
+        states = [each.node_state(kind) for each in self._with_states]
+        return tuple([state for state in states if state is not None])
+
+    def answers(self, kind: TaskKind, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection], Scope]:
+        """Return the (N,) scores of nodes for a kind, which is also a block, the rejections, and the scope of what was read."""
         reads = self._reads
         scores, scope = self.scores(tasks, nodes)
-        nodes.forget()
+        read, rows_read = nodes.forget()
         before = reads.start()
         rejections = self.reject(kind, nodes)
         of_rejections = max(reads.stop(before), nodes.scope)
+        nodes.read |= read
+        nodes.rows_read |= rows_read
         key = kind.key_of_kind
-        self._scopes[key] = max(scope, of_rejections, self._scopes.get(key, Scope.STATIC))
+        scope = self._scopes[key] = max(scope, of_rejections, self._scopes.get(key, Scope.STATIC))
         self._rejection_scopes[key] = max(of_rejections, self._rejection_scopes.get(key, Scope.STATIC))
-        return scores, rejections
+        return scores, rejections, scope
 
     def scores(self, tasks: TasksView, nodes: NodesView) -> tuple[Floats, Scope]:
         """Return the (N,) scores of nodes for the first task of a block, and the scope of what was read."""
@@ -236,6 +244,11 @@ class Hooks:
         return self._scopes[self.cache_key(task)]
 
 
+def _overrides(kind: Any, method: str) -> bool:
+    """Whether a class of policies overrides a method of Nodes that returns a default."""
+    return issubclass(kind, Nodes) and getattr(kind, method) is not getattr(Nodes, method)
+
+
 class Coupling(NamedTuple):
     """Which answers for a node depend on other nodes."""
 
@@ -257,6 +270,8 @@ class _Layout(NamedTuple):
     """The plugins that answer a hook of nodes."""
     coupling: tuple[int, ...]
     """Those of which answers for a node may depend on other nodes."""
+    with_states: tuple[int, ...]
+    """The plugins that declare what answers for a node depend on."""
     unanswered: frozenset[str]
     """The hooks that no plugin answers."""
     members: dict[tuple[type, ...], tuple[int, ...]]
@@ -279,11 +294,8 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
         {name: of_hook for name, of_hook in answering.items() if of_hook},
         {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE)},
         tuple(of_nodes),
-        tuple(
-            number
-            for number in of_nodes
-            if issubclass(kind := in_order[number][1], Nodes) and kind.couples_nodes is not Nodes.couples_nodes
-        ),
+        tuple(number for number in of_nodes if _overrides(in_order[number][1], "couples_nodes")),
+        tuple(number for number, (_, kind, _) in enumerate(in_order) if _overrides(kind, "node_state")),
         unanswered,
         {},
     )

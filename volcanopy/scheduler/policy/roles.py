@@ -1,7 +1,7 @@
 """The roles that a policy can have: each is a base class with the methods that several policies answer."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -160,6 +160,14 @@ class Nodes:
         """
         return False
 
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
+        """Return what reject and score depend on for the task on a node besides its columns, as a function of the node's row.
+
+        They are asked once for all nodes with equal columns and states of all policies. They read it within
+        ``cluster.by_state(nodes, state)``. None: what they read is recorded.
+        """
+        return None
+
     @hook("merged")
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Annotations that the pod gets with its binding to this node."""
@@ -190,8 +198,8 @@ class CardRanking(ABC):
         """How well each of K GPU cards suits the task, among the cards of its node: larger is better."""
 
     @abstractmethod
-    def node_state(self, node: int) -> Hashable:
-        """What ``card_order`` depends on besides the task and the use of the node's cards: equal for nodes with equal answers."""
+    def ranking_state(self, node: int) -> Hashable:
+        """What ``card_order`` depends on besides the task, the use of the node's cards and its idle resources."""
 
 
 class ClaimAssignment(ABC):

@@ -255,7 +255,7 @@ class Placing:
         return placed
 
     def _place_run(self, task: TaskView, tasks: list[int]) -> int:
-        """Place equal tasks on free resources, or the first one where some are being freed; return how many were placed.
+        """Place equal tasks on free resources, up to the first one where some are being freed; return how many were placed.
 
         Those of a part, as long as the hypernode that it spans stays the same.
         """
@@ -268,10 +268,15 @@ class Placing:
             if len(nodes):
                 self.statement.allocate_run(np.array(tasks[: len(nodes)]), nodes)
                 return len(nodes)
-        chosen = self.placement.choose(task)
-        if chosen is None:
-            return 0
-        node, is_free = chosen
-        place = self.statement.allocate if is_free else self.statement.pipeline
-        place(task.row, node)
-        return 1
+        entry = self.placement.entry(task)
+        tasks = tasks if self.part is None else tasks[:1]
+        for placed, row in enumerate(tasks):
+            chosen = self.placement.choose(TaskView(self.session.ledger, row), entry)
+            if chosen is None:
+                return placed
+            node, is_free = chosen
+            if not is_free:
+                self.statement.pipeline(row, node)
+                return placed + 1
+            self.statement.allocate(row, node)
+        return len(tasks)

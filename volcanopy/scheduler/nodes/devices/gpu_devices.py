@@ -108,15 +108,6 @@ class GpuDevices:
         """The rows of the nodes whose devices were allocated or became free during the session, in order."""
         return self._claims.free_devices.changed()
 
-    def state(self, task: TaskView, node: int) -> Hashable:
-        """Return what :meth:`taken` and :meth:`free` depend on for the task on a node; None if it requests no devices."""
-        need = self.need(task)
-        if need is None:
-            return None
-        own = slice(int(self.start[node]), int(self.start[node + 1]))
-        free = self._claims.free_devices.free()[self._published.numbers[own]]
-        return need.number, need.memory[own].tobytes(), free.tobytes(), self._published.own[own].tobytes()
-
     def kind(self, task: TaskView) -> Hashable:
         """Return what the claims of the task request: those of tasks of one shape may differ, since claims are objects."""
         return self.need(task)

@@ -5,7 +5,7 @@ of a node that a pod drawn from the recent mix could use, in expectation. A node
 the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or memory of the node end before them.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -17,7 +17,6 @@ from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
 from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources, stranded
@@ -130,8 +129,6 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         }
 
         self._layouts: dict[int, tuple[bytes, bytes]] = {}
-        self._losses: dict[Hashable, Floats] = {}
-        """The (1,) loss of a task with cards on a node, by the state of the node."""
 
     def packs_resources(self) -> bool:
         """Whether nodes have GPUs and pods request them."""
@@ -152,8 +149,14 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
                 cards.sync()
             losses = self._loss(mix, tasks, nodes)
         for number, task in sharing:
-            losses[number] = self._kept_loss(mix, cards, task, nodes)
+            with self.cluster.by_state(nodes, self.node_state(task)):
+                losses[number] = self._loss_with_cards(mix, cards, task, nodes)
         return self._score(losses)
+
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
+        """The state of the mix, if the task requests cards, whose state the policy that shares them returns."""
+        shares = self._cards is not None and task.shape in self._sharing
+        return self.ranking_state if shares and self.cluster.queries.gpu_cards() else None
 
     def card_order(self, task: TaskView, candidates: Candidates) -> Floats:
         """The usable GPUs that are left on the node of each card, with the task on it."""
@@ -171,11 +174,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         free = state.free[rows] - parts + parts_after
         return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
 
-    def node_state(self, node: int) -> Hashable:
-        """The idle resources of the node, and the state of its mix."""
-        return self.cluster.ledger.idle[:, node].tobytes(), self._layout(node)
-
-    def _layout(self, node: int) -> Hashable:
+    def ranking_state(self, node: int) -> Hashable:
         """What never changes of a node: the classes of the mix that it permits, and what they take of its cards."""
         layout = self._layouts.get(node)
         if layout is None and self._mix is not None and self._provider is not None:
@@ -223,18 +222,6 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         units = np.concatenate((self._cards.units[:, rows], own))
         gpus = np.concatenate((self._cards.gpus[:, rows], own * parts))
         return units[:, None], gpus[:, None], (free + self._cards.free[rows])[None]
-
-    def _kept_loss(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
-        """As :meth:`_loss_with_cards`, which is computed once for single nodes in the same state."""
-        node = int(nodes.rows[0]) if len(nodes) == 1 and self._provider is not None else NONE
-        of_cards = None if node == NONE or self._provider is None else self._provider.state(task, node)
-        if of_cards is None:
-            return self._loss_with_cards(mix, state, task, nodes)
-        key = of_cards, nodes.idle.values.tobytes(), self._layout(node)
-        loss = self._losses.get(key)
-        if loss is None:
-            loss = self._losses[key] = self._loss_with_cards(mix, state, task, nodes)
-        return loss
 
     def _loss_with_cards(self, mix: Mix, state: _Cards, task: TaskView, nodes: NodesView) -> Floats:
         """(N,): the usable GPUs that a task costs the nodes on the cards that it would get there."""

@@ -5,7 +5,7 @@ that rejects it, so that the numbers in a message add up. Filters with final rej
 come first, so that such a node is not a candidate for preemption.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
@@ -122,6 +122,11 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         of_claims = task.shape in self._claims.shapes and self._claims.couples_nodes(task)
         return of_claims or self._of(task).couples_nodes
 
+    def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
+        """The reason by which the node is rejected, if nothing else may reject it."""
+        filters, causes = self._of(task), self._of(task).traits.causes
+        return None if causes is None or filters.pods or task.shape in self._claims.shapes else causes.item
+
     def bind_claims(self, task: TaskView) -> Claims | None:
         """Return the volumes and devices for the task's claims on its node."""
         return self._claims.choices(task)
@@ -134,10 +139,15 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         """Return the rejections of the filters, each node in the first one only."""
         filters = self._of(task)
         causes = filters.traits.causes
-        rows = nodes.rows
-        of_claims = self._claims.rejections(task, rows) if task.shape in self._claims.shapes else []
-        if causes is None and not filters.pods and not of_claims:
+        has_claims = task.shape in self._claims.shapes
+        if causes is None and not filters.pods and not has_claims:
             return ()
+        if filters.pods or has_claims:
+            rows = nodes.rows
+        else:
+            with self.cluster.by_state(nodes, causes):
+                rows = nodes.rows
+        of_claims = self._claims.rejections(task, rows) if has_claims else []
         result: list[NodeRejection] = []
         rejected = np.zeros(len(rows), dtype=np.bool_)
         if causes is not None:
