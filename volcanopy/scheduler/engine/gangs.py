@@ -47,8 +47,6 @@ class Gangs:
         self._waits_whole = config.enables("gang", "enableJobPipelined")
         self._parts_start_whole = config.enables("gang", "enabledSubJobReady")
         self._parts_wait_whole = config.enables("gang", "enabledSubJobPipelined")
-        self._gates_reject_start = hooks.asks(Moment.READY)
-        self._gates_reject_waiting = hooks.asks(Moment.PIPELINED)
         self._subjob_keys = sum(_enabled(config, _SUBJOB_KEYS, "enabledSubJobOrder"), ())
         self._starving = next(filter(None, _enabled(config, _STARVING, "enableJobStarving")), ())
         self._conditions: dict[object, GroupCondition | None] = {}
@@ -104,7 +102,7 @@ class Gangs:
             return part.is_ready or not self._parts_start_whole
         if self.starts_whole and not self._has_minimum(job):
             return False
-        return not self._gates_reject_start or self._hooks.verdict(job, Moment.READY).value >= 0
+        return self._hooks.verdict(job, Moment.READY).value >= 0
 
     def shortfall(self, job: JobView, part: SubJobView | None = None) -> int:
         """Return the least number of further tasks that must be placed before the job can start."""
@@ -128,7 +126,7 @@ class Gangs:
             and not self._lacking(job, lambda part: part.is_pipelined)
         ):
             return False
-        return not self._gates_reject_waiting or self._hooks.verdict(job, Moment.PIPELINED).value >= 0
+        return self._hooks.verdict(job, Moment.PIPELINED).value >= 0
 
     def will_start(self, job: JobView) -> bool:
         """Return whether the minimum of a job has nodes once evicted pods have terminated, and nothing rejects that."""

@@ -66,6 +66,7 @@ class Hooks:
         self._coupling: tuple[Any, ...] = tuple([plugins[number] for number in layout.coupling])
         self._with_states: tuple[Any, ...] = tuple([plugins[number] for number in layout.with_states])
         self._coupled: dict[Hashable, Coupling] = {}
+        self._verdicts: dict[Moment, Callable[[JobView, Moment], Vote]] = {}
         self._reads = reads
         self._scopes: dict[Hashable, Scope] = {}
         """By cache key: the widest scope of all answers of ``reject`` and ``score`` so far."""
@@ -110,31 +111,14 @@ class Hooks:
         """Return the first policy of this class for which a switch is not off; None without any."""
         return next((policy for policy, off in self.policies(role) if switch not in off), None)
 
-    def asks(self, moment: Moment) -> bool:
-        """Return whether any gate is asked at a moment."""
-        return any(self._gates[moment])
-
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Return the combined verdict of the gates that are asked at a moment."""
-        return self._verdicts[moment](job, moment)
-
-    @cached_property
-    def _gates(self) -> Mapping[Moment, Tiers]:
-        tiers, off = self._layout.answering.get("verdict", ()), self._off
-        plugins: list[Any] = self._plugins
-        return {
-            moment: tuple(
-                tuple(
-                    self._method(number, "verdict") for number in tier if is_asked(plugins[number], moment, off[number])
-                )
-                for tier in tiers
-            )
-            for moment in Moment
-        }
-
-    @cached_property
-    def _verdicts(self) -> Mapping[Moment, Callable[[JobView, Moment], Vote]]:
-        return {moment: vote(tiers) for moment, tiers in self._gates.items()}
+        combined = self._verdicts.get(moment)
+        if combined is None:
+            tiers = self._layout.gates[moment]
+            combined = vote(tuple([tuple([self._method(number, "verdict") for number in tier]) for tier in tiers]))
+            self._verdicts[moment] = combined
+        return combined(job, moment)
 
     @cached_property
     def victims(self) -> Mapping[Purpose, Callable[[TaskView, Sequence[TaskView]], list[TaskView]]]:
@@ -274,6 +258,8 @@ class _Layout(NamedTuple):
     """The plugins that declare what answers for a node depend on."""
     unanswered: frozenset[str]
     """The hooks that no plugin answers."""
+    gates: Mapping[Moment, tuple[tuple[int, ...], ...]]
+    """By moment: the tiers with the gates that are asked then."""
     members: dict[tuple[type, ...], tuple[int, ...]]
     """By classes, computed at first use: the plugins that are of any of them."""
 
@@ -297,5 +283,12 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
         tuple(number for number in of_nodes if _overrides(in_order[number][1], "couples_nodes")),
         tuple(number for number, (_, kind, _) in enumerate(in_order) if _overrides(kind, "node_state")),
         unanswered,
+        {
+            moment: tuple(
+                tuple(number for number in tier if is_asked(in_order[number][1], moment, in_order[number][2]))
+                for tier in answering["verdict"]
+            )
+            for moment in Moment
+        },
         {},
     )
