@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from itertools import chain
 from typing import Annotated, Any, ClassVar
 
@@ -18,6 +17,7 @@ from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import Message, message_of, short
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import shortest

@@ -6,7 +6,7 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, PluginQueries
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict

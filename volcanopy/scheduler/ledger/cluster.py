@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.reads import LedgerView, RecordedLedger, Scope
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows, frozen

@@ -4,12 +4,12 @@ Most sessions use few of them: where nothing waits, nothing is placed.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Ints, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 

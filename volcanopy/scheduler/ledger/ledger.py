@@ -6,7 +6,6 @@ each write can be undone exactly.
 """
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.columns import LedgerColumns, Statuses
 from volcanopy.scheduler.ledger.user_usage import Pools
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, Resources, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot

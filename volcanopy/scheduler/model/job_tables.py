@@ -1,11 +1,11 @@
 """The tables of jobs and roles in a snapshot."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Columns, Index, Ints, Mask, Rows
 

@@ -7,13 +7,13 @@ scheduler walks along. A float appears only as a share or a score.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.api import core, quantity
+from volcanopy.scheduler.model.cached_property import cached_property
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import pod_claims, policy
 from volcanopy.scheduler.model import queue_policy
 from volcanopy.scheduler.model.blocked_jobs import blocked_jobs, too_large
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
 from volcanopy.scheduler.model.measures import MeasureTable, Series

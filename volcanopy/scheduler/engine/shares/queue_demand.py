@@ -4,13 +4,13 @@ They are computed from the snapshot and hold for a whole session; jobs admitted 
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.model.resources import Ints, Mask, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable

@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from volcanopy.scheduler.engine.shares.queue_quota import Limiter, QueueQuota, e
 from volcanopy.scheduler.engine.shares.reclaim import Reclaim, sparing_guarantees
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
 from volcanopy.scheduler.model.queue_shares import Bounds, QueueShares, Shares
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Resources, dominant_share
