@@ -217,18 +217,17 @@ class Ledger(LedgerColumns):
     def _shift_all(self, shapes: Rows, nodes: Rows, statuses: Statuses, sign: int) -> None:
         """Count tasks in these statuses among those on their nodes, or no longer; those without a node are left out."""
         placed = nodes != NONE
+        if not placed.any():
+            return
         self.touched.extend(nodes[placed].tolist())
         taking = placed & ON_NODE[statuses]
         np.add.at(self._sheet.T, nodes[taking], self._taken[shapes[taking]] * sign)
-        for status, column, freed in (
-            (Status.PIPELINED, self.pipelined, -sign),
-            (Status.RELEASING, self.releasing, sign),
-        ):
+        for status, name, freed in ((Status.PIPELINED, "pipelined", -sign), (Status.RELEASING, "releasing", sign)):
             rows = np.flatnonzero(placed & (statuses == status))
             if len(rows):
                 self.is_plain = False
                 requests, where = self._requests[shapes[rows]], nodes[rows]
-                np.add.at(column.T, where, requests * sign)
+                np.add.at(getattr(self, name).T, where, requests * sign)
                 np.add.at(self.future.T, where, requests * freed)
 
     def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:

@@ -331,7 +331,8 @@ class Snapshot:
     @cached_property
     def total(self) -> Ints:
         """(R,): what all nodes together can hand out, and what pods use on a node beyond that, which others need not free."""
-        return self.nodes.allocatable.sums + self.nodes.excess
+        sums, excess = self.nodes.allocatable.sums, self.nodes.excess
+        return sums + excess if excess.any() else sums  # the same object: what follows from it lasts
 
     @cached_property
     def blocked(self) -> Mask:
