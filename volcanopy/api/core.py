@@ -219,9 +219,10 @@ class Pod(ReadModel, frozen=True, kw_only=True, gc=False):
         A deletion may have any grace period, in which the containers run on: longer than that of the pod and an hour, it does
         not protect the pod. The pod counts as running, and its eviction shortens the period.
         """
-        meta = self.metadata
+        if self.metadata.deletion_timestamp is None:
+            return False
         longest = max(MAX_GRACE_SECONDS, self.spec.termination_grace_period_seconds or 0)
-        return meta.deletion_timestamp is not None and (meta.deletion_grace_period_seconds or 0) <= longest
+        return (self.metadata.deletion_grace_period_seconds or 0) <= longest
 
 
 class Taint(ReadModel, frozen=True, kw_only=True, gc=False):

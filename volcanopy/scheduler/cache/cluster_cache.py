@@ -162,7 +162,7 @@ class State(StateTables):
 
     def _upsert_pod(self, pod: core.Pod) -> None:
         key, pod = pod.metadata.key, with_resized_requests(pod)
-        self.writes.confirm(pod)
+        self.writes.confirm(key, pod)
         is_ours = pod.spec.scheduler_name in self.scheduler_names and pod_fields.job_key(pod)
         if is_ours or (pod.spec.node_name and not pod_fields.is_over(pod)):
             self._set_task(key, pod)

@@ -39,10 +39,9 @@ class PodWrites:
         for entries in (self.binds, self.annotations, self.evictions, self.backoffs):
             entries.pop(key, None)
 
-    def confirm(self, pod: core.Pod) -> None:
+    def confirm(self, key: str, pod: core.Pod) -> None:
         """Drop what this state of a pod shows, and what concerned another pod of its name."""
-        key, uid = pod.metadata.key, pod.metadata.uid
-        bind = self.binds.get(key)
+        uid, bind = pod.metadata.uid, self.binds.get(key)
         if bind is not None and (pod.spec.node_name or uid != bind[0] or pod_fields.is_over(pod)):
             del self.binds[key]
             self.annotations.pop(key, None)

@@ -35,17 +35,17 @@ class Copies:
     def update(self, live: Iterable[tuple[str, Column]], changes: "Changes") -> None:
         """Make the copies of columns equal to them, where at most these rows differ."""
         columns, rows, places, length = self.columns, changes.rows, changes.places, changes.length
+        any_changed = rows is None or len(rows) > 0
         for name, values in live:
             column = columns.get(name)
-            flat = values.ndim == 1
             if (
                 rows is None
                 or column is None
-                or (len(column) != length if flat else column.shape != (len(values), length))
-                or (len(rows) and getrefcount(column) != _UNSHARED)
+                or column.shape != (*values.shape[:-1], length)
+                or (any_changed and getrefcount(column) != _UNSHARED)
             ):
                 columns[name] = changes.whole(name, values)
-            elif len(rows):
+            elif any_changed:
                 column.flags.writeable = True
                 newer = values.take(rows, axis=-1)  # several times as fast as an index
                 column[..., places] = changes.converted(name, newer)
