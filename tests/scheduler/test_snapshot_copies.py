@@ -16,6 +16,7 @@ from volcanopy.scheduler.cache.row_table import Changes, Copies, RowTable
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.model.queue_shares import Bounds, bounds
 from volcanopy.scheduler.model.resources import Columns
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.testing.notation import NOW, config, world
@@ -119,3 +120,22 @@ def test_a_copy_is_used_again_only_if_nothing_refers_to_it() -> None:
     copies.update([("column", live)], Changes(20, np.array([4])))
     assert part.tolist() == [0, 1, 2, 30, 4]
     assert copies["column"].tolist() == live.tolist()
+
+
+def test_the_bounds_of_queues_last_while_the_cluster_stays() -> None:
+    state = State()
+    for item in world("node n1 cpu=4\nqueue q\njob a queue=q: 1 x cpu=1"):
+        state.upsert(item)
+
+    def of_queues() -> Bounds:
+        snapshot = state.snapshot(NOW)
+        return bounds(snapshot.total, snapshot.queues, by_weight=True, in_tree=False)
+
+    before = of_queues()
+    for item in world("node n1 cpu=4\nqueue q\njob a queue=q: 1 x cpu=1 on=n1"):
+        if isinstance(item, core.Pod):
+            state.upsert(item)
+    assert of_queues() is before
+    for item in world("node n2 cpu=4"):
+        state.upsert(item)
+    assert of_queues() is not before
