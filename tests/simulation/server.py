@@ -97,7 +97,7 @@ class FaultyServer(ApiServer):
 
     async def _handle(self, request: Request) -> Answer:
         writes = request.method != "GET"
-        end: End = request._connection._transport  # type: ignore[assignment]
+        end: End = request.connection._transport  # type: ignore[assignment]
         sender = end.peer.host.rpartition("-")[0] or end.peer.host
         if writes:
             self.writes[sender] += 1

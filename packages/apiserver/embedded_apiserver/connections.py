@@ -7,8 +7,9 @@ clients of a cluster need, on a parser written in C: keep-alive, pipelining in o
 
 import asyncio
 import ssl
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -26,31 +27,25 @@ PIPELINE = 32
 TUNNEL_LIMIT = 256 * 1024
 """Bytes of another protocol that are buffered."""
 _LARGE = 64 * 1024
+UNREAD_LIMIT = 256 * 1024 * 1024
+"""Bytes that wait for clients which do not read; beyond that, the connection that has waited longest is closed."""
 
 
+@dataclass(slots=True, eq=False)
 class Request:
     """One request, its body included."""
 
-    __slots__ = ("_connection", "_first", "_headers", "body", "keep_alive", "method", "target", "upgraded")
+    connection: "Connection"
+    method: str
+    target: str
+    _headers: list[tuple[bytes, bytes]]
+    body: bytes
+    keep_alive: bool
+    upgraded: "Tunnel | None" = None
+    _first: dict[bytes, bytes] = field(init=False)
 
-    def __init__(
-        self,
-        connection: "Connection",
-        method: str,
-        target: str,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes,
-        *,
-        keep_alive: bool,
-    ) -> None:
-        self._connection = connection
-        self._headers = headers
-        self._first = {name.lower(): value for name, value in reversed(headers)}
-        self.method = method
-        self.target = target
-        self.body = body
-        self.keep_alive = keep_alive
-        self.upgraded: Tunnel | None = None
+    def __post_init__(self) -> None:
+        self._first = {name.lower(): value for name, value in reversed(self._headers)}
 
     def header(self, name: str) -> str | None:
         """A header's (first) value by its name in lower case; None if it is not there."""
@@ -65,31 +60,27 @@ class Request:
 
     def stream(self, content_type: str, headers: Sequence[tuple[str, str]] = ()) -> "Stream":
         """Begin an answer of unknown length: the head goes out now. Raises ConnectionError if the client has left."""
-        return self._connection.stream(content_type, headers, self.keep_alive)
+        return self.connection.stream(content_type, headers, self.keep_alive)
 
     @property
     def upgrades(self) -> bool:
         """Whether the client requested another protocol on this connection."""
-        return self._connection.tunnel is not None
+        return self.connection.tunnel is not None
 
     def upgrade(self, headers: Sequence[tuple[str, str]]) -> "Tunnel":
         """Accept the other protocol: 101 with these headers goes out now. Raises ConnectionError if the client has left."""
-        self.upgraded = self._connection.upgrade(headers)
+        self.upgraded = self.connection.upgrade(headers)
         return self.upgraded
 
 
+@dataclass(slots=True, eq=False)
 class Response:
     """One whole answer."""
 
-    __slots__ = ("body", "content_type", "headers", "status")
-
-    def __init__(
-        self, body: bytes, status: int = 200, content_type: str = JSON, headers: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        self.body = body
-        self.status = status
-        self.content_type = content_type
-        self.headers = headers
+    body: bytes
+    status: int = 200
+    content_type: str = JSON
+    headers: Sequence[tuple[str, str]] = ()
 
 
 class Stream:
@@ -103,6 +94,7 @@ class Stream:
         """Send a piece; waits while the client reads too slowly. Raises ConnectionError if it has left."""
         if data:
             self._connection.send(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+            del data  # while the transport has them, these bytes exist once
             await self._connection.room()
 
     def end(self) -> None:
@@ -205,9 +197,11 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads too slowly."""
         self._room = asyncio.get_running_loop().create_future()
+        self._listener.unread[self] = None
 
     def resume_writing(self) -> None:
         """It has caught up."""
+        self._listener.unread.pop(self, None)
         room, self._room = self._room, None
         if room is not None and not room.done():
             room.set_result(None)
@@ -283,6 +277,7 @@ class Connection(asyncio.Protocol):
                     answer = await self._listener.handle(request)
                     if isinstance(answer, Response) and request.upgraded is None:
                         self._send(answer, bare=request.method == "HEAD")
+                    del answer  # likewise
                 else:
                     self._send(request)
                 if self._room is not None:
@@ -308,7 +303,7 @@ class Connection(asyncio.Protocol):
         more = _lines(answer.headers) if answer.headers else b""
         if self._last and not self._waiting:
             more += b"Connection: close\r\n"
-        start = b"%bContent-Length: %d\r\n%b%b\r\n" % (head, len(body), more, self._listener.date())
+        start = b"%bContent-Length: %d\r\n%b%b\r\n" % (head, len(body), more, _date(int(time())))
         if bare:
             self.send(start)
         elif len(body) < _LARGE:
@@ -321,7 +316,7 @@ class Connection(asyncio.Protocol):
         """See `Request.stream`."""
         chunked = b"Transfer-Encoding: chunked\r\n" if keep_alive else b"Connection: close\r\n"
         head = _head(200, content_type)
-        self.send(b"%b%b%b%b\r\n" % (head, chunked, _lines(headers), self._listener.date()))
+        self.send(b"%b%b%b%b\r\n" % (head, chunked, _lines(headers), _date(int(time()))))
         return Stream(self, chunked=keep_alive)
 
     def upgrade(self, headers: Sequence[tuple[str, str]]) -> Tunnel:
@@ -335,6 +330,8 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
+        if self._room is not None:
+            self._listener.limit_unread()
 
     async def room(self) -> None:
         """Wait until the client has read enough of what was sent."""
@@ -342,9 +339,9 @@ class Connection(asyncio.Protocol):
             await self._room
 
     @property
-    def waits(self) -> bool:
-        """The client has not read what was sent."""
-        return self._room is not None
+    def unread(self) -> int:
+        """The bytes that wait for a client that reads too slowly."""
+        return 0 if self._room is None else self._transport.get_write_buffer_size()
 
     def leave(self) -> None:
         """Close when what is being answered is answered."""
@@ -374,10 +371,10 @@ class Listener:
     def __init__(self, handle: Handler) -> None:
         self.handle = handle
         self.connections: set[Connection] = set()
+        self.unread = OrderedDict[Connection, None]()
+        """Those whose client reads too slowly, the first since the longest time."""
         self._server: asyncio.Server | None = None
         self._empty = asyncio.Event()
-        self._second = 0
-        self._date = b""
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen; returns the port, which the system chooses if it was 0. Raises OSError if the address is taken."""
@@ -407,13 +404,17 @@ class Listener:
     def gone(self, connection: Connection) -> None:
         """A connection has ended."""
         self.connections.discard(connection)
+        self.unread.pop(connection, None)
         if not self.connections:
             self._empty.set()
 
-    def date(self) -> bytes:
-        """The Date header of this second."""
-        second = int(time())
-        if second != self._second:
-            self._second = second
-            self._date = f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
-        return self._date
+    def limit_unread(self) -> None:
+        """Close connections while too many bytes wait for clients; one alone may have a larger answer."""
+        while len(self.unread) > 1 and sum(connection.unread for connection in self.unread) > UNREAD_LIMIT:
+            self.unread.popitem(last=False)[0].abort()
+
+
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    """The Date header of this second."""
+    return f"Date: {formatdate(second, usegmt=True)}\r\n".encode()

@@ -99,8 +99,7 @@ class ApiServer:
         self._discovery = Discovery(ctx)
         self._version = encode(version_info(ctx))
         self._listeners = [Listener(self._handle)]
-        self._collecting: asyncio.Task[None] | None = None
-        self._expiring: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._journal: Journal | None = None
 
     @classmethod
@@ -162,10 +161,9 @@ class ApiServer:
         return server
 
     async def _listen(self, host: str, port: int) -> None:
-        self._collecting = asyncio.create_task(self._collector.run(), name="collector")
-        self._collecting.add_done_callback(_warn_if_ended)
-        self._expiring = asyncio.create_task(expire_events(self.context), name="expiry of events")
-        self._expiring.add_done_callback(_warn_if_ended)
+        for name, work in (("collector", self._collector.run()), ("expiry of events", expire_events(self.context))):
+            self._tasks.append(asyncio.create_task(work, name=name))
+            self._tasks[-1].add_done_callback(_warn_if_ended)
         try:
             bound = await self._listeners[0].start(host, port, self._tls.context if self._tls is not None else None)
         except OSError:
@@ -192,11 +190,10 @@ class ApiServer:
         for stream in list(ctx.streams):
             stream.set()
         await asyncio.gather(*(listener.stop(grace=2.0) for listener in self._listeners))
-        for task in (self._collecting, self._expiring):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        for task in self._tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         await self._webhooks.close()
         if self._journal is not None:
             self._journal.close()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from embedded_apiserver import connections
 from embedded_apiserver.connections import BODY_LIMIT, Answer, Listener, Request, Response
 
 
@@ -40,6 +41,8 @@ class Place:
                 await stream.write(b"x" * 1_000_000)
             stream.end()
             return stream
+        if request.target == "/large":
+            return Response(b"x" * 16_000_000, content_type="text/plain")
         shown = f"{request.method} {request.target} {len(request.body)} {request.body[:20].decode()}"
         return Response(shown.encode(), content_type="text/plain")
 
@@ -137,12 +140,27 @@ async def test_a_stream_waits_for_a_slow_reader(place: Place) -> None:
     await place.arrived.wait()
     connection = next(iter(place.listener.connections))
     await reader.readuntil(b"\r\n\r\n")
-    assert connection.waits
+    assert connection.unread
     count = 0
     while piece := await reader.read(1 << 20):
         count += len(piece)
     assert count == 64_000_000
     writer.close()
+
+
+async def test_answers_that_nobody_reads_take_bounded_memory(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_LIMIT", 32_000_000)
+    writers = []
+    for _ in range(8):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port, limit=1024)
+        writer.write(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writers.append(writer)
+    assert len(place.listener.unread) > 1
+    assert sum(connection.unread for connection in place.listener.unread) <= 32_000_000
+    assert bodies(await place.talk(LAST)) == [b"GET /last 0 "]
+    for writer in writers:
+        writer.close()
 
 
 async def test_invalid_http_is_answered_400_after_earlier_responses(place: Place) -> None:

@@ -1,14 +1,18 @@
 """Watches and lists of the embedded API server."""
 
 import asyncio
+import contextlib
 from collections import Counter
+from typing import Any
 
 import aiohttp
 import pytest
 
+from embedded_apiserver.crud import watch as watch_module
 from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.server import ApiServer
 from embedded_apiserver.store.object_store import StoredObject
+from embedded_apiserver.wire.representation import rows
 from http_client import MAPS, PODS, Client, binding, map_of, pod
 
 
@@ -219,6 +223,51 @@ async def test_every_watcher_sees_every_change_once_and_in_order(client: Client)
     seen = [await watcher for watcher in watchers]
     assert seen[0] == seen[1] == seen[2] == sorted(seen[0])
     assert max(Counter(seen[0]).values()) == 1
+
+
+@pytest.mark.parametrize("form", ["application/json", "application/json;as=Table;v=v1;g=meta.k8s.io"])
+async def test_a_watch_that_nobody_reads_is_closed_and_others_see_all(
+    server: ApiServer, client: Client, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(watch_module, "BACKLOG", 1_000_000)
+    await client.create(MAPS, map_of("m"))
+    watchers = server.context.store.bucket("configmaps").watchers
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
+    writer.write(f"GET {MAPS}?watch=true HTTP/1.1\r\nHost: {host}\r\nAccept: {form}\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    async with client.watching(f"{MAPS}?resourceVersion=1") as watch:
+        assert await watch.brief(1) == ["ADDED m"]
+        assert len(watchers) == 2
+        count = 0
+        while len(watchers) > 1:
+            count += 1
+            assert count < 200, "a client that does not read holds up more and more"
+            await client.patch(f"{MAPS}/m", {"metadata": {"annotations": {"k": f"{count:04}" * 60_000}}})
+            assert await watch.brief(1) == ["MODIFIED m"]
+    writer.close()
+
+
+async def test_a_row_is_made_once_for_all_watches(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal made
+        made += 1
+        return rows(*arguments)
+
+    monkeypatch.setattr(watch_module, "rows", counted)
+    monkeypatch.setattr(watch_module, "time", lambda: 0.0)
+    tables = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    async with contextlib.AsyncExitStack() as stack:
+        viewer = Client(client.url, tables)
+        stack.push_async_callback(viewer.close)
+        watches = [await stack.enter_async_context(viewer.watching(f"{MAPS}?resourceVersion=1")) for _ in range(20)]
+        await client.create(MAPS, map_of("m"))
+        names = [
+            event["object"]["rows"][0]["object"]["metadata"]["name"] for event in [await w.next() for w in watches]
+        ]
+    assert (names, made) == (["m"] * 20, 1)
 
 
 async def test_a_table_has_columns_and_rows(client: Client) -> None:

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from time import time
 
 from embedded_apiserver.connections import JSON, Stream, Tunnel
 from embedded_apiserver.context import Call, Context
 from embedded_apiserver.crud.get import version_of
 from embedded_apiserver.crud.selection import Filter
 from embedded_apiserver.field_errors import FieldError
+from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.schema.metadata_validation import forbidden_field, unsupported
 from embedded_apiserver.status_errors import ApiError, expired, invalid
 from embedded_apiserver.store.object_store import Body, Event, StoredObject, encode
@@ -18,9 +21,12 @@ from embedded_apiserver.wire.representation import form, is_stored_form, partial
 
 LINGER = 0.002
 """Seconds that a busy watch waits for more before it writes: under load, one write carries many events."""
-
-BACKLOG = 200_000
-"""Events that a watcher may lag behind before it is cut off."""
+LINGER_FOR_WATCH = 0.0002
+"""The same for each watch of the kind, where that is longer: many watches do not take the processor from other requests."""
+PIECE = 64 * 1024
+"""Bytes that a watch writes at once, if a single object has no more."""
+BACKLOG = 16 * 2**20
+"""Bytes of objects, which watches share, by which a client that does not read may lag behind; then its connection is closed."""
 
 
 class Watch:
@@ -32,13 +38,15 @@ class Watch:
         self.kind = call.kind
         self.filter = Filter(call)
         self.form = form(call)
+        self.include = call.query.get("includeObject")
         self.bucket = ctx.bucket(call.kind)
         self.bookmarks = call.flag("allowWatchBookmarks")
         self.wake = asyncio.Event()
         self.queue: deque[bytes | tuple[str, StoredObject]] = deque()
-        self.version = 0
+        """Lines, and changes whose lines are made when they are sent."""
+        self.size = 0
+        """Bytes of the lines and objects in the queue."""
         self.ended = False
-        self._woken = False
 
     def push(self, event: Event) -> None:
         """Called with every change of the bucket, in order: keep it if it concerns this client."""
@@ -53,40 +61,54 @@ class Watch:
                 return
             elif type_ != "DELETED":
                 assert event.previous is not None
-                type_, entry = "DELETED", _left(event.previous, event.version)
-        # The line is one object for all who see the event as it is; other forms are made when they are sent.
-        self.queue.append(event.line if type_ == event.type and self._is_plain(entry) else (type_, entry))
-        if not self._woken:
-            self._woken = True
-            self.wake.set()
+                type_, entry = "DELETED", event.previous
+        if self._is_plain(entry, event.version):
+            self._add((type_, entry))
+        else:
+            self._add(self._line(type_, entry, event.version))
+        if self.size > BACKLOG and (connection := self.call.http.connection).unread:
+            connection.abort()
+        self.wake.set()
 
-    def start(self) -> bytes:
-        """Fill the queue with what happened, or what exists, before now; returns the lines to send at once."""
+    def _is_plain(self, entry: StoredObject, version: int) -> bool:
+        return not self.form and entry.version == version and is_stored_form(self.kind, entry)
+
+    def _add(self, item: bytes | tuple[str, StoredObject]) -> None:
+        self.queue.append(item)
+        self.size += _size(item)
+
+    def start(self) -> None:
+        """Fill the queue with what happened, or what exists, before now."""
         asked = version_of(self.call)
         initial = self.call.query.get("sendInitialEvents")
         _check_initial(self.call, initial)
         if asked is not None and asked > self.ctx.store.version:
-            return self._error(expired(f"too old resource version: {asked} ({self.ctx.store.version})"))
-        if initial == "true" or (initial is None and not asked):
+            self._fail(expired(f"too old resource version: {asked} ({self.ctx.store.version})"))
+        elif initial == "true" or (initial is None and not asked):
             for entry in self.filter.pick(self.bucket):
-                self.queue.append(("ADDED", entry))
+                self._add(("ADDED", entry))
             if initial == "true" and self.bookmarks:
-                self.version = self.ctx.store.version
-                return self.drain() + self.bookmark(last_initial=True)
+                self._add(self.bookmark(last_initial=True))
         elif asked:
             try:
                 for event in self.bucket.since(asked):
                     self.push(event)
             except ApiError as error:
-                return self._error(error)
-        return self.drain()
+                self._fail(error)
 
     def drain(self) -> bytes:
-        """The lines of all that is queued."""
-        queue = self.queue
-        lines = [item if type(item) is bytes else self._made(*item) for item in queue]
-        queue.clear()
-        self._woken = False
+        """The next lines of the queue."""
+        lines: list[bytes] = []
+        end = self.size - PIECE
+        while self.queue and (self.size > end or not lines):
+            item = self.queue.popleft()
+            self.size -= _size(item)
+            if isinstance(item, bytes):
+                lines.append(item)
+            elif self._is_plain(entry := item[1], entry.version):
+                lines += (b'{"type":"%b","object":' % item[0].encode(), entry.raw, b"}\n")
+            else:
+                lines.append(self._line(item[0], entry, entry.version))
         return b"".join(lines)
 
     def bookmark(self, *, last_initial: bool = False) -> bytes:
@@ -97,31 +119,40 @@ class Watch:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         body: Body = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
         if self.form == "table":
-            body = rows(self.call, [], {"resourceVersion": version})
+            body = rows(self.kind, self.include, [], {"resourceVersion": version})
         elif self.form == "partial":
             body = partial(body)
-        return self._line("BOOKMARK", body)
+        return _encoded("BOOKMARK", body)
 
-    def _made(self, type_: str, entry: StoredObject) -> bytes:
-        """An event's line for this client."""
-        if self._is_plain(entry):
-            return b'{"type":"%b","object":%b}\n' % (type_.encode(), entry.raw)
-        body = served(self.kind, entry)
-        if self.form == "table":
-            body = rows(self.call, [body], {"resourceVersion": str(entry.version)})
-        elif self.form == "partial":
-            body = partial(body)
-        return self._line(type_, body)
+    def _line(self, type_: str, entry: StoredObject, version: int) -> bytes:
+        return _line(self.kind, self.form, self.include, type_, entry, version, int(time()))
 
-    def _is_plain(self, entry: StoredObject) -> bool:
-        return not self.form and is_stored_form(self.kind, entry)
-
-    def _line(self, type_: str, body: Body) -> bytes:
-        return b'{"type":"%b","object":%b}\n' % (type_.encode(), encode(body))
-
-    def _error(self, error: ApiError) -> bytes:
+    def _fail(self, error: ApiError) -> None:
         self.ended = True
-        return self._line("ERROR", error.status())
+        self._add(_encoded("ERROR", error.status()))
+
+
+def _size(item: bytes | tuple[str, StoredObject]) -> int:
+    return len(item) if isinstance(item, bytes) else item[1].size
+
+
+@lru_cache(maxsize=8)
+def _line(
+    kind: Kind, form: str, include: str | None, type_: str, entry: StoredObject, version: int, _second: int
+) -> bytes:
+    """The line of a change, made once for all who watch in this form; a table has ages and so depends on the second."""
+    body = served(kind, entry)
+    if version != entry.version:  # it left the selection: its last state there, under the version of the change
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
+    if form == "table":
+        body = rows(kind, include, [body], {"resourceVersion": str(version)})
+    elif form == "partial":
+        body = partial(body)
+    return _encoded(type_, body)
+
+
+def _encoded(type_: str, body: Body) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), encode(body))
 
 
 async def watch(ctx: Context, call: Call) -> Stream | Tunnel:
@@ -130,17 +161,17 @@ async def watch(ctx: Context, call: Call) -> Stream | Tunnel:
     The events are lines of the answer or, for a client that requests a WebSocket (as Java's fabric8 does), its messages.
     """
     seen = Watch(ctx, call)
-    first = seen.start()
+    seen.start()
     if websocket.is_requested(call.http):
-        return await _by_messages(ctx, call, seen, first)
+        return await _by_messages(ctx, call, seen)
     response = call.http.stream(JSON)
     with contextlib.suppress(ConnectionError):  # the client has disconnected
-        await _write(ctx, call, seen, first, response.write)
+        await _write(ctx, call, seen, response.write)
         response.end()
     return response
 
 
-async def _by_messages(ctx: Context, call: Call, seen: Watch, first: bytes) -> Tunnel:
+async def _by_messages(ctx: Context, call: Call, seen: Watch) -> Tunnel:
     socket = websocket.accept(call.http, next(iter(websocket.offered_protocols(call.http)), ""))
 
     async def send(lines: bytes) -> None:
@@ -158,7 +189,7 @@ async def _by_messages(ctx: Context, call: Call, seen: Watch, first: bytes) -> T
     reader = asyncio.create_task(receive())
     try:
         with contextlib.suppress(ConnectionError):  # the client has disconnected
-            await _write(ctx, call, seen, first, send)
+            await _write(ctx, call, seen, send)
             await socket.close()
     finally:
         reader.cancel()
@@ -167,9 +198,7 @@ async def _by_messages(ctx: Context, call: Call, seen: Watch, first: bytes) -> T
     return call.http.upgraded
 
 
-async def _write(
-    ctx: Context, call: Call, seen: Watch, first: bytes, write: Callable[[bytes], Awaitable[None]]
-) -> None:
+async def _write(ctx: Context, call: Call, seen: Watch, write: Callable[[bytes], Awaitable[None]]) -> None:
     """Write the lines of a watch for as long as it lasts."""
     seen.bucket.watchers[seen.push] = None
     ctx.streams.add(seen.wake)
@@ -180,19 +209,16 @@ async def _write(
     written = 0.0
     alarm = loop.call_at(min(end, mark), seen.wake.set)
     try:
-        await write(first)
-        while not seen.ended and not ctx.stopping.is_set():
-            await seen.wake.wait()
+        while True:
             seen.wake.clear()
-            if len(seen.queue) > BACKLOG:
-                break
-            moment = loop.time()
             if seen.queue:
-                if moment - written < LINGER:
-                    await asyncio.sleep(LINGER)
+                linger = max(LINGER, LINGER_FOR_WATCH * len(seen.bucket.watchers))
+                if loop.time() - written < linger and seen.size < PIECE:
+                    await asyncio.sleep(linger)
                 await write(seen.drain())
-                moment = written = loop.time()
-            if moment >= end:
+                written = loop.time()
+            moment = loop.time()
+            if moment >= end or ctx.stopping.is_set() or (seen.ended and not seen.queue):
                 break
             if moment >= mark:
                 mark = moment + ctx.bookmark_seconds
@@ -200,17 +226,12 @@ async def _write(
                 alarm = loop.call_at(min(end, mark), seen.wake.set)
                 if seen.bookmarks and not seen.queue:
                     await write(seen.bookmark())
+            if not seen.queue:
+                await seen.wake.wait()
     finally:
         alarm.cancel()
         ctx.streams.discard(seen.wake)
         seen.bucket.watchers.pop(seen.push, None)
-
-
-def _left(previous: StoredObject, version: int) -> StoredObject:
-    """The last state that the selector saw, under the version of the change that took it out of sight."""
-    body = dict(previous.body)
-    body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
-    return StoredObject(previous.namespace, previous.name, previous.uid, version, encode(body), None)
 
 
 def _check_initial(call: Call, initial: str | None) -> None:

@@ -1,13 +1,14 @@
 """Every object of the embedded cluster, in memory: one total order of versions, a history to watch, indexes to ask.
 
 An object version is encoded once, when it is stored; where there are many, it is compressed when others were written since.
-Lists are joins of those bytes, and all watchers share one line per event.
+Lists and watches are joins of those bytes.
 Stored bodies are never changed: a writer builds a new one (unchanged parts may be shared) and hands it to `put`.
 """
 
 import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -90,26 +91,13 @@ class StoredObject:
 class Event:
     """One change: `previous` is None for ADDED; for DELETED, `entry` is the last state with the deletion's version."""
 
-    __slots__ = ("_line", "entry", "previous", "type", "version")
+    __slots__ = ("entry", "previous", "type", "version")
 
     def __init__(self, type_: str, entry: StoredObject, previous: StoredObject | None) -> None:
         self.type = type_
         self.entry = entry
         self.previous = previous
         self.version = entry.version
-        self._line: bytes | None = None
-
-    @property
-    def line(self) -> bytes:
-        """The watch line, made once for all who watch when the event happens."""
-        line = self._line
-        if line is None:
-            line = self._line = b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.entry.raw)
-        return line
-
-    def fade(self) -> None:
-        """Drop the line: watches that start later make it again."""
-        self._line = None
 
 
 Listener = Callable[["Bucket", Event], None]
@@ -162,9 +150,7 @@ class Bucket:
                 "You can start a new list without the continue parameter."
             )
         undone: dict[tuple[str, str], StoredObject | None] = {}
-        for event in reversed(self.history):
-            if event.version <= version:
-                break
+        for event in reversed(self.since(version)):
             if namespace in {None, event.entry.namespace}:
                 undone[event.entry.namespace, event.entry.name] = event.previous
         present = [e for e in self.entries(namespace) if (key := (e.namespace, e.name)) > after and key not in undone]
@@ -182,13 +168,7 @@ class Bucket:
         """Events after `version`, oldest first. 410 if some of them are forgotten."""
         if version < self.compacted:
             raise expired(f"too old resource version: {version} ({self.compacted})")
-        events: list[Event] = []
-        for event in reversed(self.history):
-            if event.version <= version:
-                break
-            events.append(event)
-        events.reverse()
-        return events
+        return [*takewhile(lambda event: event.version > version, reversed(self.history))][::-1]
 
     def record(self, event: Event) -> None:
         """Take the event into objects, index and history, and notify the watchers."""
@@ -216,7 +196,6 @@ class Bucket:
             self._forget()
         for watcher in self.watchers:
             watcher(event)
-        event.fade()
 
     def keep_decoded(self, entry: StoredObject) -> None:
         """Keep an object decoded until others are written; then only its bytes, compressed where there are many objects."""

@@ -69,12 +69,10 @@ def partial(body: Body, kind: str = "PartialObjectMetadata") -> Body:
     return {"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]}
 
 
-def rows(call: Call, bodies: Sequence[Body], list_meta: Body) -> Body:
+def rows(kind: Kind, include: str | None, bodies: Sequence[Body], list_meta: Body) -> Body:
     """The objects as a Table."""
-    kind = call.kind
     columns: Any = kind.columns if kind.columns is not None else builtin_columns(kind.group, kind.kind)
-    include = call.query.get("includeObject", "Metadata")
-    return table(columns, bodies, include=include, list_meta=list_meta, now=datetime.now(UTC))
+    return table(columns, bodies, include=include or "Metadata", list_meta=list_meta, now=datetime.now(UTC))
 
 
 def object_response(call: Call, body: Body, code: int = 200) -> Response:
@@ -82,7 +80,7 @@ def object_response(call: Call, body: Body, code: int = 200) -> Response:
     requested_form = form(call)
     if requested_form == "table":
         metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
-        return respond(encode(rows(call, [body], metadata)), code, call.warnings)
+        return respond(encode(rows(call.kind, call.query.get("includeObject"), [body], metadata)), code, call.warnings)
     if requested_form == "partial":
         return respond(encode(partial(body)), code, call.warnings)
     return respond(encode(body), code, call.warnings)
@@ -100,7 +98,9 @@ def list_response(call: Call, entries: Iterable[StoredObject], metadata: Body) -
     kind = call.kind
     requested_form = form(call)
     if requested_form == "table":
-        return respond(encode(rows(call, [served(kind, entry) for entry in entries], metadata)))
+        return respond(
+            encode(rows(kind, call.query.get("includeObject"), [served(kind, entry) for entry in entries], metadata))
+        )
     if requested_form == "partial":
         items = [partial(entry.body) for entry in entries]
         made = {
