@@ -11,6 +11,9 @@ class NoLogError(LookupError):
 def check(query: Mapping[str, str]) -> None:
     """Raise NoLogError if a query cannot be answered: its answer may be a stream, which has no place for an error."""
     _time(query)
+    for key in ("sinceSeconds", "tailLines", "limitBytes"):
+        if not (text := query.get(key, "0")).isdecimal():
+            raise NoLogError(f'invalid {key} "{text}": must be a whole number, at least 0')
 
 
 def selected(lines: Sequence[bytes], query: Mapping[str, str], now: float) -> bytes:

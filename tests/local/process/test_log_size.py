@@ -1,5 +1,7 @@
 """The log of a program that prints for ever is read in pieces of bounded size."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,12 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_last_whole_lines_of_a_large_log_are_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert container_logs.read(log, {}, 0.0) == b"".join(SHOWN % number for number in range(100))
-    monkeypatch.setattr(container_logs, "MOST_BYTES", 5 * len(LINE % 0) + 3)
-    assert container_logs.read(log, {}, 0.0) == b"".join(SHOWN % number for number in range(95, 100))
-    assert container_logs.read(log, {}, 0.0, size=10 * len(LINE % 0)) == b"".join(SHOWN % n for n in range(5, 10))
-    assert container_logs.read(log.with_name("none"), {}, 0.0) == b""
+    size = len(LINE % 0)
+    assert container_logs.read(log, {}, 0.0, 100 * size) == b"".join(SHOWN % number for number in range(100))
+    monkeypatch.setattr(container_logs, "MOST_BYTES", 5 * size + 3)
+    assert container_logs.read(log, {}, 0.0, 100 * size) == b"".join(SHOWN % number for number in range(95, 100))
+    assert container_logs.read(log, {}, 0.0, 10 * size) == b"".join(SHOWN % number for number in range(5, 10))
+    assert container_logs.read(log.with_name("none"), {}, 0.0, size) == b""
 
 
 class EndedRun:
@@ -37,8 +40,16 @@ class EndedRun:
 
 async def test_a_log_that_is_followed_is_read_in_pieces(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container_logs, "PIECE", 10 * len(LINE % 0) - 1)
-    pieces = container_logs.follow(log, {}, EndedRun())  # type: ignore[arg-type]
+    pieces = container_logs.follow(log, 100 * len(LINE % 0), {}, EndedRun())  # type: ignore[arg-type]
     assert (await anext(pieces)).count(b"\n") == 100
     with log.open("ab") as file:
         file.writelines(LINE % number for number in range(100, 200))
     assert [piece.count(b"\n") async for piece in pieces] == [10] * 10
+
+
+async def test_other_requests_are_answered_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(container_logs, "read", lambda *_: b"log" if answered.wait(20) else b"the event loop waits")
+    reading = asyncio.ensure_future(anext(container_logs.follow(log, 9, {}, None)))
+    asyncio.get_running_loop().call_soon(answered.set)
+    assert await reading == b"log"

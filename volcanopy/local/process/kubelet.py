@@ -443,6 +443,5 @@ class ProcessKubelet:
                 reason = waiting.get("reason", "ContainerCreating")
                 raise NoLogError(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
             return b""
-        if query.get("follow") in {"true", "1"} and run is not None and not previous:
-            return container_logs.follow(path, query, run)
-        return container_logs.read(path, query, time.time())
+        is_followed = query.get("follow") in {"true", "1"} and not previous
+        return container_logs.follow(path, path.stat().st_size, query, run if is_followed else None)
