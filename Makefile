@@ -20,7 +20,7 @@ EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --edita
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
-.PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients apiserver-alone operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
+.PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients apiserver-alone operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-pressure bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
@@ -152,8 +152,11 @@ soak: $(VENV)/.dev  ## Whether memory, files, threads or objects grow while jobs
 bench: $(VENV)/.dev  ## Measure times and compare them with bench/limits.toml.
 	$(BIN)/python -m bench
 
-bench-scheduler: $(VENV)/.dev  ## Measure the scheduler alone: decisions, growing worlds, memory.
-	$(BIN)/python -m bench scheduler growth memory
+bench-scheduler: $(VENV)/.dev  ## Measure the scheduler alone: decisions, growing worlds, memory, the largest cluster.
+	$(BIN)/python -m bench scheduler growth memory large
+
+bench-pressure: $(VENV)/.dev  ## Measure how long a job of one pod waits beside clients that misbehave, and beside large jobs.
+	$(BIN)/python -m bench beside starving
 
 bench-live: $(VENV)/.dev controlplane  ## Measure the processor time of a pod on a real API server, beside a bare client.
 	$(BIN)/python -m bench live

@@ -17,7 +17,7 @@ from bench.calibration import unit
 Run = Callable[..., dict[str, float]]
 """Measures a case, some with options."""
 LIMITS = Path(__file__).with_name("limits.toml")
-LONG = frozenset({"beside", "many_pods", "soak"})
+LONG = frozenset({"beside", "many_pods", "soak", "starving"})
 """The cases that run only if they are named: they take minutes, or hours."""
 
 

@@ -51,7 +51,7 @@ def job(name: str, pods: int, size: int = 0) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def _embedded(stand: Stand) -> AsyncIterator[None]:
+async def embedded(stand: Stand) -> AsyncIterator[None]:
     """Run ``volcanopy local up``."""
     options = ("--simulate", str(NODES), "--kubeconfig", str(stand.kubeconfig))
     output = stand.start("local up", "volcanopy", "local", "up", *options).stdout
@@ -154,7 +154,7 @@ async def _in_cluster(servers: Mapping[str, Any], given: argparse.Namespace) -> 
 
 def run(options: Sequence[str] = ()) -> dict[str, float]:
     """Return the measures."""
-    servers = {"embedded": _embedded, "real": _real}
+    servers = {"embedded": embedded, "real": _real}
     parser = argparse.ArgumentParser(prog="python -m bench beside")
     parser.add_argument("--server", choices=tuple(servers), default="embedded")
     parser.add_argument("--kubeconfig", type=Path, help="a running cluster instead, with volcanopy")
