@@ -6,15 +6,7 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, name_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.api import graphs
-from volcanopy.api.model import (
-    LabelSelector,
-    Problem,
-    duplicate,
-    invalid,
-    not_found,
-    quoted,
-    unsupported,
-)
+from volcanopy.api.model import LabelSelector, Problem, duplicate, invalid, not_found, quoted, unsupported
 from volcanopy.api.patterns import PatternError, searcher
 from volcanopy.api.topology import HyperNode, Member
 from volcanopy.api.topology_read import HyperNode as KnownHyperNode

@@ -3,12 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from volcanopy.admission.access import (
-    group_of,
-    is_trusted,
-    lineage,
-    submission_problems,
-)
+from volcanopy.admission.access import group_of, is_trusted, lineage, submission_problems
 from volcanopy.admission.children import MAX_RESOURCES, quantity_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.entry import QueueEntry, amount_findings, entry_problems

@@ -57,28 +57,10 @@ def _is_long(value: Any) -> bool:
 
 _BOTH = ("annotations", "labels")
 POWERS = (
-    Power(
-        name='`volcanopy.io/preemptable: "false"`',
-        keys=(names.PREEMPTABLE,),
-        is_used=_protects,
-        example="false",
-    ),
-    Power(
-        name="`volcanopy.io/cooldown-time`",
-        keys=(names.COOLDOWN_TIME,),
-        is_used=_is_positive,
-        example="9999h",
-    ),
-    Power(
-        name="`volcanopy.io/jdb-min-available`",
-        keys=(names.JDB_MIN_AVAILABLE,),
-        example="9",
-    ),
-    Power(
-        name="`volcanopy.io/jdb-max-unavailable`",
-        keys=(names.JDB_MAX_UNAVAILABLE,),
-        example="1",
-    ),
+    Power(name='`volcanopy.io/preemptable: "false"`', keys=(names.PREEMPTABLE,), is_used=_protects, example="false"),
+    Power(name="`volcanopy.io/cooldown-time`", keys=(names.COOLDOWN_TIME,), is_used=_is_positive, example="9999h"),
+    Power(name="`volcanopy.io/jdb-min-available`", keys=(names.JDB_MIN_AVAILABLE,), example="9"),
+    Power(name="`volcanopy.io/jdb-max-unavailable`", keys=(names.JDB_MAX_UNAVAILABLE,), example="1"),
     Power(
         name="`priorityClassName: system-node-critical`",
         field="priorityClassName",

@@ -11,10 +11,7 @@ import msgspec
 from volcanopy.admission.access import administration_problems
 from volcanopy.admission.children import MAX_RESOURCES
 from volcanopy.admission.context import Context
-from volcanopy.admission.limits import (
-    amount_problems,
-    limit_problems,
-)
+from volcanopy.admission.limits import amount_problems, limit_problems
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of, amounts_of_queue, parent_of
 from volcanopy.admission.request import Request, annotations, at, name_problems
 from volcanopy.admission.response import as_warning
@@ -232,10 +229,7 @@ def _root_policy(spec: QueueSpec) -> Iterator[Problem]:
     if spec.stop_policy is not StopPolicy.NONE:
         detail = "the root queue must not be stopped: stop its child queues"
         yield invalid("spec.stopPolicy", spec.stop_policy.value, detail)
-    for path, value in (
-        (BORROWING, spec.borrowing_limit),
-        (LENDING, spec.lending_limit),
-    ):
+    for path, value in ((BORROWING, spec.borrowing_limit), (LENDING, spec.lending_limit)):
         if value:
             yield forbidden(path, "must not be set for the root queue")
 

@@ -108,9 +108,7 @@ class PartitionPolicy(Model):
 
     rules = (
         Rule(
-            "self.minPartitions <= self.totalPartitions",
-            "must not be greater than totalPartitions",
-            ".minPartitions",
+            "self.minPartitions <= self.totalPartitions", "must not be greater than totalPartitions", ".minPartitions"
         ),
     )
 

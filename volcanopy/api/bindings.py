@@ -150,11 +150,7 @@ VOLCANO = Binding(
 )
 BINDINGS = (VOLCANOPY, VOLCANO)
 
-APIS: Mapping[str, tuple[Binding, ...]] = {
-    VOLCANOPY.name: (VOLCANOPY,),
-    VOLCANO.name: (VOLCANO,),
-    "both": BINDINGS,
-}
+APIS: Mapping[str, tuple[Binding, ...]] = {VOLCANOPY.name: (VOLCANOPY,), VOLCANO.name: (VOLCANO,), "both": BINDINGS}
 """The bindings that are served, by the value of ``--api``."""
 
 

@@ -131,10 +131,7 @@ RESOURCES = (
         ),
     ),
     Resource(
-        JobTemplate,
-        "jobtemplates",
-        ("jt",),
-        columns=(PrinterColumn("Queue", ".spec.queue", "Queue of the jobs"), _AGE),
+        JobTemplate, "jobtemplates", ("jt",), columns=(PrinterColumn("Queue", ".spec.queue", "Queue of the jobs"), _AGE)
     ),
     Resource(JobHistory, "jobhistories", ("jh",), status=False, columns=(_AGE,)),
     Resource(

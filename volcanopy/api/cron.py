@@ -64,13 +64,7 @@ class CronBatchJobSpec(Model):
     failed_jobs_history_limit: Int32 = Field(default=1, ge=0)
     """Number of failed and terminated jobs to retain. Defaults to 1."""
 
-    rules = (
-        Rule(
-            "!self.schedule.contains('TZ=')",
-            "must not contain a time zone: use timeZone",
-            ".schedule",
-        ),
-    )
+    rules = (Rule("!self.schedule.contains('TZ=')", "must not contain a time zone: use timeZone", ".schedule"),)
 
 
 class CronBatchJobStatus(Model):
@@ -99,12 +93,7 @@ class CronBatchJob(Model):
     status: CronBatchJobStatus = CronBatchJobStatus()
     """Observed status of the cron job."""
 
-    rules = (
-        Rule(
-            "size(self.metadata.name) <= 52",
-            "the name of a cron job must have at most 52 characters",
-        ),
-    )
+    rules = (Rule("size(self.metadata.name) <= 52", "the name of a cron job must have at most 52 characters"),)
 
 
 _NAMED = {

@@ -162,11 +162,7 @@ class JobFlowSpec(Model):
     or terminate (running jobs are terminated). Defaults to stop."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "self.flows == oldSelf.flows",
-            "field is immutable: create a new flow",
-            ".flows",
-        ),
+        Rule("self.flows == oldSelf.flows", "field is immutable: create a new flow", ".flows"),
         Rule(
             "[self.flows.map(f, f.name)].all(names, self.flows.all(f,"
             " !has(f.dependsOn) || !has(f.dependsOn.targets) || f.dependsOn.targets.all(t, t in names)))",

@@ -58,11 +58,7 @@ KUBERNETES = GangApi(
     condition_types={"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled"},
 )
 COSCHEDULING = GangApi(
-    "coscheduling",
-    "scheduling.x-k8s.io",
-    ("v1alpha1",),
-    label="scheduling.x-k8s.io/pod-group",
-    status=StatusForm.PHASE,
+    "coscheduling", "scheduling.x-k8s.io", ("v1alpha1",), label="scheduling.x-k8s.io/pod-group", status=StatusForm.PHASE
 )
 KAI = GangApi(
     "kai",

@@ -171,11 +171,7 @@ class Model(BaseModel):
     """Base of the full models."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="ignore",
-        frozen=True,
-        defer_build=True,
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, defer_build=True
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()

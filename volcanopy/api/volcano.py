@@ -20,17 +20,7 @@ from volcanopy.api.cron import (
 )
 from volcanopy.api.flow import FlowJob, JobFlow, JobFlowSpec, JobFlowStatus, JobTemplate
 from volcanopy.api.lifecycle import Command
-from volcanopy.api.model import (
-    ATOMIC,
-    Condition,
-    Int32,
-    Int64,
-    Json,
-    Model,
-    Quantity,
-    ResourceList,
-    Rule,
-)
+from volcanopy.api.model import ATOMIC, Condition, Int32, Int64, Json, Model, Quantity, ResourceList, Rule
 from volcanopy.api.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from volcanopy.api.times import format_time
 from volcanopy.api.topology import HyperNode, HyperNodeStatus, NumaTopology

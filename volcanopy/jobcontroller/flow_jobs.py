@@ -102,10 +102,7 @@ def manifest(flow: JobFlow, step: FlowJob, template: JobTemplate, attempt: int) 
 def _author(template: JobTemplate) -> dict[str, str]:
     """The submitter of the template, who must be permitted to submit to the queue of the job as well."""
     recorded = template.metadata.annotations or {}
-    keys = {
-        names.TEMPLATE_SUBMITTED_BY: names.SUBMITTED_BY,
-        names.TEMPLATE_SUBMITTER_GROUPS: names.SUBMITTER_GROUPS,
-    }
+    keys = {names.TEMPLATE_SUBMITTED_BY: names.SUBMITTED_BY, names.TEMPLATE_SUBMITTER_GROUPS: names.SUBMITTER_GROUPS}
     return {key: recorded[source] for key, source in keys.items() if source in recorded}
 
 

@@ -270,10 +270,7 @@ def entered(status: BatchJobStatus, move: Move, now: datetime) -> BatchJobStatus
 def with_reason(status: BatchJobStatus, reason: str, message: str) -> BatchJobStatus:
     """Return the status with another reason and message of its phase."""
     state = JobState(
-        phase=status.state.phase,
-        reason=reason,
-        message=message,
-        last_transition_time=status.state.last_transition_time,
+        phase=status.state.phase, reason=reason, message=message, last_transition_time=status.state.last_transition_time
     )
     others = [condition for condition in status.conditions if condition.type != state.phase]
     return status.model_copy(update={"state": state, "conditions": [*others, _condition(state)]})

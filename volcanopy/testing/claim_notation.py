@@ -210,10 +210,7 @@ def _device_claim(name: str, values: Values, created: datetime) -> devices.Resou
     )
     same_shape = values.get("match")
     constraint = devices.DeviceConstraint(match_attribute=f"{values.get('driver', _DRIVER)}/{same_shape}")
-    requested = devices.DeviceClaim(
-        requests=(request,),
-        constraints=(constraint,) if same_shape else (),
-    )
+    requested = devices.DeviceClaim(requests=(request,), constraints=(constraint,) if same_shape else ())
     return devices.ResourceClaim(
         metadata=_meta(name, values, created, "default"),
         spec=devices.ResourceClaimSpec(devices=requested),

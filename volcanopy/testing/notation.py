@@ -250,10 +250,7 @@ def _node(line: _Line) -> core.Node:
     taints = tuple(_taint(value) for value in line.values.get("taint", "").split(",") if value)
     return core.Node(
         metadata=_meta(
-            line,
-            line.name,
-            labels={"kubernetes.io/hostname": line.name, **line.labels()},
-            annotations=_notes(line),
+            line, line.name, labels={"kubernetes.io/hostname": line.name, **line.labels()}, annotations=_notes(line)
         ),
         spec=core.NodeSpec(unschedulable="unschedulable" in line.flags, taints=taints),
         status=core.NodeStatus(capacity=dict(capacity), allocatable=dict(capacity)),

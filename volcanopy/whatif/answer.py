@@ -198,10 +198,7 @@ def _searched(engine: Engine, budget: Budget, explanation: Explain | None, answe
     """Return the answer with remedies; ``explanation`` is the job's in the cluster with all other jobs."""
     cluster, target = engine.cluster, answer.target
     result = Search(
-        engine,
-        Question(cluster, engine.config, target, explanation),
-        budget,
-        answer.start is Start.AFTER,
+        engine, Question(cluster, engine.config, target, explanation), budget, answer.start is Start.AFTER
     ).run()
     ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()

@@ -214,12 +214,7 @@ class CardChoice:
 
 
 def choose(
-    cards: CardTable,
-    taken: Sequence[Ints],
-    nodes: Rows,
-    criteria: CardCriteria,
-    order: CardOrder,
-    placed: bool = False,
+    cards: CardTable, taken: Sequence[Ints], nodes: Rows, criteria: CardCriteria, order: CardOrder, placed: bool = False
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 

@@ -69,10 +69,7 @@ class NpuKind(_CopiedEntry):
 
     @model_validator(mode="after")
     def _parts_are_marked(self) -> "NpuKind":
-        for name, suffix in (
-            (self.memory_resource, names.NPU_MEMORY_SUFFIX),
-            (self.cores, names.NPU_CORES_SUFFIX),
-        ):
+        for name, suffix in ((self.memory_resource, names.NPU_MEMORY_SUFFIX), (self.cores, names.NPU_CORES_SUFFIX)):
             if not name.endswith(suffix):
                 raise ValueError(f"{self.word}: {name} must end with {suffix}: other names are amounts of nodes")
         return self

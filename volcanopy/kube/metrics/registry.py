@@ -237,10 +237,7 @@ RECONCILES = _ALL.counter(
     "outcome",
 )
 RECONCILE_SECONDS = _ALL.histogram(
-    "controller_reconcile_duration_seconds",
-    "Latency of a reconcile, including its writes",
-    _REQUESTS,
-    "controller",
+    "controller_reconcile_duration_seconds", "Latency of a reconcile, including its writes", _REQUESTS, "controller"
 )
 QUEUE_DEPTH = _ALL.callback_gauge(
     "workqueue_depth", "Number of objects in the work queue, including those in progress", "controller"

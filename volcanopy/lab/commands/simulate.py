@@ -52,8 +52,7 @@ class InputOptions:
         typer.Option(min=0, help="Scale the times between submissions to this load: work by capacity, such as 0.9."),
     ] = 0.0
     window: Annotated[
-        str,
-        typer.Option(metavar="FROM-TO", help="Simulate the jobs that are submitted then, such as 1d-3d."),
+        str, typer.Option(metavar="FROM-TO", help="Simulate the jobs that are submitted then, such as 1d-3d.")
     ] = ""
     pod_cpus: Annotated[int, typer.Option(min=1, help="Processors of a pod of an SWF trace.")] = 1
 
@@ -90,8 +89,7 @@ class RunOptions:
     )
     period: Annotated[str, typer.Option(metavar="TIME", help="Time between two cycles.")] = "1s"
     heartbeat: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none."),
+        str, typer.Option(metavar="TIME", help="Longest time between two cycles while jobs wait; 0 for none.")
     ] = "10m"
     grace: Annotated[str, typer.Option(metavar="TIME", help="Time that evicted pods take to end.")] = "0"
     check: Annotated[bool, typer.Option("--check", help="Check each plan for violations of invariants.")] = False
@@ -167,10 +165,7 @@ def simulate_command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a report with plots: one HTML file.")
     ] = None,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write all jobs to a CSV file."),
-    ] = None,
+    jobs: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all jobs to a CSV file.")] = None,
     processes: Annotated[int, typer.Option(min=0, help="Runs at the same time; 0: one for each processor.")] = 0,
 ) -> None:
     """Simulate a workload on a cluster under virtual time.

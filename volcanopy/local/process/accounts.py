@@ -85,11 +85,7 @@ class AccountTokens:
     """The credentials of service accounts: one token for each account and audience, until it is due."""
 
     def __init__(
-        self,
-        client: Client,
-        folder: Path,
-        address: ApiAddress,
-        clock: Callable[[], float] = monotonic,
+        self, client: Client, folder: Path, address: ApiAddress, clock: Callable[[], float] = monotonic
     ) -> None:
         self.address = address
         self._client, self._folder, self._clock = client, folder, clock

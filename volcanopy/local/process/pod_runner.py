@@ -25,13 +25,7 @@ from volcanopy.kube.client.kinds import Json
 from volcanopy.local.conditions import with_transition_times
 from volcanopy.local.process import pod_status, probes, storage_limits
 from volcanopy.local.process.accounts import MOUNT_PATH, Credentials
-from volcanopy.local.process.container_spec import (
-    ContainerConfigError,
-    ContainerSpec,
-    Sources,
-    is_sidecar,
-    resolve,
-)
+from volcanopy.local.process.container_spec import ContainerConfigError, ContainerSpec, Sources, is_sidecar, resolve
 from volcanopy.local.process.file_view import ContainerView, MountSource
 from volcanopy.local.process.folders import temporary_folders
 from volcanopy.local.process.gpus import VARIABLE
@@ -411,13 +405,7 @@ class PodRunner:
             phase = "Failed"
         now = time.time()
         status = pod_status.status(
-            phase,
-            states,
-            self._began,
-            now,
-            self._around.addresses,
-            reason=self._reason,
-            message=self._message,
+            phase, states, self._began, now, self._around.addresses, reason=self._reason, message=self._message
         )
         self._conditions = status["conditions"] = with_transition_times(
             status["conditions"], self._conditions, stamp(now)

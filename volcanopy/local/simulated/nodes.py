@@ -71,10 +71,7 @@ def description(node: core.Node, address: str, now: float) -> Json:
         "capacity": capacity,
         "allocatable": {**capacity, **node.status.allocatable},
         "conditions": conditions(now),
-        "addresses": [
-            {"type": "InternalIP", "address": address},
-            {"type": "Hostname", "address": node.metadata.name},
-        ],
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.metadata.name}],
         "nodeInfo": {
             "architecture": "amd64",
             "operatingSystem": "linux",

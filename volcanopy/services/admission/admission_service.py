@@ -350,12 +350,7 @@ def _keyring(client: Client, settings: AdmissionSettings) -> Keyring:
 
 
 async def _publish(
-    client: Client,
-    settings: AdmissionSettings,
-    keyring: Keyring,
-    policy: PolicyFile,
-    address: str,
-    paths: ReviewPaths,
+    client: Client, settings: AdmissionSettings, keyring: Keyring, policy: PolicyFile, address: str, paths: ReviewPaths
 ) -> None:
     apis = api_views(client, settings.api)
     registration = Registration(

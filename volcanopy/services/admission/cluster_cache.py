@@ -12,13 +12,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.api.translation import read_with_own_names
-from volcanopy.kube.cache.followed_kinds import (
-    HYPER_NODES,
-    NAMESPACES,
-    NODES,
-    POD_GROUPS,
-    PRIORITY_CLASSES,
-)
+from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
 from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone

@@ -16,17 +16,7 @@ ReviewHandler = Callable[[Json], Awaitable[Json]]
 
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _RESOURCES = frozenset(
-    {
-        "batchjobs",
-        "commands",
-        "cronbatchjobs",
-        "hypernodes",
-        "jobflows",
-        "jobtemplates",
-        "podgroups",
-        "pods",
-        "queues",
-    }
+    {"batchjobs", "commands", "cronbatchjobs", "hypernodes", "jobflows", "jobtemplates", "podgroups", "pods", "queues"}
 )
 _LONGEST = 253
 """Most characters of a name in logs."""

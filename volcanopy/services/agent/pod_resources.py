@@ -74,12 +74,7 @@ def _call(connection: socket.socket) -> bytes:
 
 def _request_headers() -> bytes:
     """Return the header block: ``:method POST`` and ``:scheme http`` by index, the others as literals that are not indexed."""
-    fields = (
-        (":path", METHOD),
-        (":authority", "localhost"),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    )
+    fields = ((":path", METHOD), (":authority", "localhost"), ("content-type", "application/grpc"), ("te", "trailers"))
     return b"\x83\x86" + b"".join(b"\x00" + _text(name) + _text(value) for name, value in fields)
 
 

@@ -47,11 +47,7 @@ class FlowController(JobOwnerController):
     of_kind = FLOWS
 
     def __init__(
-        self,
-        client: Client,
-        recorder: EventRecorder,
-        pods_of: PodsOf,
-        now: Callable[[], datetime] = machine.utc_now,
+        self, client: Client, recorder: EventRecorder, pods_of: PodsOf, now: Callable[[], datetime] = machine.utc_now
     ) -> None:
         super().__init__(client, recorder, now)
         self._pods_of = pods_of

@@ -10,12 +10,7 @@ from typing import Any
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.decoding import convert
-from volcanopy.jobcontroller.topology_discovery import (
-    Discovery,
-    HyperNodeChanges,
-    changes,
-    parse,
-)
+from volcanopy.jobcontroller.topology_discovery import Discovery, HyperNodeChanges, changes, parse
 from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_view import ApiViews

@@ -26,10 +26,7 @@ Deliver = Callable[[Kind[Json], str | None, Json], None]
 
 
 async def spawn_tasks(
-    connection: Connection,
-    session: Callable[[], aiohttp.ClientSession],
-    kinds: Sequence[Kind[Json]],
-    deliver: Deliver,
+    connection: Connection, session: Callable[[], aiohttp.ClientSession], kinds: Sequence[Kind[Json]], deliver: Deliver
 ) -> "Collection[asyncio.Task[Any]]":
     """Start the tasks of an operator that watches these kinds; ``session`` returns a session with our credentials."""
     logging.getLogger("kopf").setLevel(logging.ERROR)  # what ends a watch is raised, what is tried again is no news

@@ -104,12 +104,7 @@ def _template_of(job: BatchJob) -> tuple[str, str]:
 class JobOwnerController(Controller):
     """A controller of objects that own jobs: it reconciles an object when one of its jobs changes."""
 
-    def __init__(
-        self,
-        client: Client,
-        recorder: EventRecorder,
-        now: Callable[[], datetime] = machine.utc_now,
-    ) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = machine.utc_now) -> None:
         super().__init__(client, recorder, now)
         self.job_kind = client.of_api(JOBS)
         self.jobs = OwnedJobs(self.of_kind.kind, self.queue.add)

@@ -7,14 +7,7 @@ from typing import Any, TypeVar
 import structlog
 
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import (
-    AlreadyExists,
-    Conflict,
-    Forbidden,
-    NotFound,
-    NotLeading,
-    is_outage,
-)
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound, NotLeading, is_outage
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.write_slots import WriteSlots
 

@@ -57,12 +57,7 @@ STATEFUL_SETS = Kind("apps", "v1", "StatefulSet", "statefulsets", True, Workload
 class WorkloadOwners:
     """The owners of pods. ``changed`` is called with the namespace and the uid of a workload whose settings changed."""
 
-    def __init__(
-        self,
-        client: Client,
-        changed: Callable[[str, str], None],
-        queue_labels: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, client: Client, changed: Callable[[str, str], None], queue_labels: Sequence[str] = ()) -> None:
         """``queue_labels``: labels that name the queue."""
         self._client, self._changed = client, changed
         self._queue_labels = queue_labels

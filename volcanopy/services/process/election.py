@@ -84,10 +84,7 @@ async def candidacy(connection: Connection, election: Election | None, component
         lock = LeaseLock(client, election.namespace or home(connection), election.name)
         return Elector(lock, new_identity(), election.terms)
 
-    async with (
-        LeaseThread(connection, f"volcanopy-{component}", elector) as leadership,
-        asyncio.TaskGroup() as tasks,
-    ):
+    async with LeaseThread(connection, f"volcanopy-{component}", elector) as leadership, asyncio.TaskGroup() as tasks:
         candidate = Candidate(leadership, tasks, component)
         try:
             yield candidate

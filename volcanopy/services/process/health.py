@@ -124,11 +124,7 @@ class Health:
         async def ready(request: web.Request) -> web.Response:
             return self._response(request, self.prepared())
 
-        return [
-            web.get("/livez", live),
-            web.get("/healthz", live),
-            web.get("/readyz", ready),
-        ]
+        return [web.get("/livez", live), web.get("/healthz", live), web.get("/readyz", ready)]
 
     def _response(self, request: web.Request, problems: dict[str, str]) -> web.Response:
         failed = any(problems.values())

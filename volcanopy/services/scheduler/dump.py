@@ -27,12 +27,7 @@ _WORLD, _PLAN = ".world.json", ".plan.json"
 
 
 def dump(
-    folder: Path,
-    snapshot: Snapshot,
-    plan: Plan | None,
-    problems: Sequence[str],
-    *,
-    scheduler_names: Sequence[str] = (),
+    folder: Path, snapshot: Snapshot, plan: Plan | None, problems: Sequence[str], *, scheduler_names: Sequence[str] = ()
 ) -> Path:
     """Write the snapshot and the plan, if there is one, with its problems. Returns the snapshot's file.
 

@@ -168,10 +168,7 @@ async def _lead(
 
 async def create_queues(client: Client, store: Store, default_queue: str) -> None:
     """Create the root queue and the default queue if missing; another process may do so at the same time."""
-    specs = {
-        names.ROOT_QUEUE: {"weight": 1, "reclaimable": False},
-        default_queue: {"weight": 1, "reclaimable": True},
-    }
+    specs = {names.ROOT_QUEUE: {"weight": 1, "reclaimable": False}, default_queue: {"weight": 1, "reclaimable": True}}
     kind = bound(QUEUES, store.bindings[0])
     for name, spec in specs.items():
         if name in store.queues:

@@ -27,12 +27,7 @@ def missing_objects(question: Question) -> Sequence[Candidate]:
 
 
 def _priority_class(name: str) -> Json:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": 0,
-    }
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 0}
 
 
 def missing_actions(question: Question) -> Sequence[Candidate]:

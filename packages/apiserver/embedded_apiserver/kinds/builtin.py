@@ -5,11 +5,7 @@ import binascii
 from typing import Any
 
 from embedded_apiserver.field_errors import FieldError
-from embedded_apiserver.kinds.admission_configuration import (
-    PolicyBindingStrategy,
-    PolicyStrategy,
-    WebhookStrategy,
-)
+from embedded_apiserver.kinds.admission_configuration import PolicyBindingStrategy, PolicyStrategy, WebhookStrategy
 from embedded_apiserver.kinds.events import from_core, to_core
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.pods import PodStrategy, default_pod_spec

@@ -5,15 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from embedded_apiserver.field_errors import (
-    DUPLICATE,
-    FORBIDDEN,
-    INVALID,
-    NOT_SUPPORTED,
-    REQUIRED,
-    TOO_LONG,
-    FieldError,
-)
+from embedded_apiserver.field_errors import DUPLICATE, FORBIDDEN, INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, FieldError
 from embedded_apiserver.store.object_store import Body
 
 

@@ -26,13 +26,7 @@ from embedded_apiserver.field_errors import (  # fmt: skip
     FieldPath,
 )
 from embedded_apiserver.schema.cel_rules import RuleError, ValidationRule, compile_rules
-from embedded_apiserver.schema.schema_tree import (
-    SchemaNode,
-    default,
-    drop_nulls,
-    prune,
-    read_schema,
-)
+from embedded_apiserver.schema.schema_tree import SchemaNode, default, drop_nulls, prune, read_schema
 from embedded_apiserver.schema.validation import explain
 
 __all__ = ["FieldError", "RuleError", "Structural"]
