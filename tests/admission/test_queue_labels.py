@@ -11,7 +11,7 @@ from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutate
 from volcanopy.api import core, names
 from volcanopy.jobcontroller.workload_podgroups import GroupObserved, Owner, WorkloadPod, reconcile_group
-from volcanopy.services.controllers.workload_owners import Workload, WorkloadOwners
+from volcanopy.services.controllers.pod_groups import Workload, WorkloadOwners
 
 Json = dict[str, Any]
 KUEUE, KAI = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"

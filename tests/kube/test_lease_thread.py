@@ -14,7 +14,7 @@ from embedded_apiserver.server import ApiServer
 from tests.kube.cluster import running_cluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.sockets import probed_socket
+from volcanopy.kube.client.http_channel import probed_socket
 from volcanopy.kube.leader.elector import Elector, LeaseDurations, LostLeadership
 from volcanopy.kube.leader.lease import LeaseLock
 from volcanopy.kube.leader.lease_thread import LeaseThread

@@ -15,7 +15,7 @@ from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers import workload_owners
+from volcanopy.services.controllers import pod_groups
 from volcanopy.services.controllers.group_worker import WORKLOAD_PODS
 from volcanopy.services.controllers.pod_groups import GroupController
 from volcanopy.services.controllers.queues import QueueController
@@ -181,7 +181,7 @@ async def test_a_cached_workload_is_reread_when_it_may_be_outdated(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second pod comes while the first answer is still good; what has changed meanwhile is found out all the same."""
-    monkeypatch.setattr(workload_owners, "GOOD_FOR", 0.5)
+    monkeypatch.setattr(pod_groups, "GOOD_FOR", 0.5)
     cluster.plays = False
     async with controller(cluster):
         owner = await workload(cluster, DAEMON_SETS, "set")

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from volcanopy.api import names
 from volcanopy.api.volcano_crds import crds_of_api
 from volcanopy.kube.client.api_client import Client, PatchType
-from volcanopy.kube.client.discovery import served_kinds
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import NAMESPACES
+from volcanopy.kube.client.raw_kinds import NAMESPACES, served_kinds
 
 DEFINITIONS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict

@@ -47,7 +47,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGr
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.testing import alternative_notation, claim_notation, numa_notation, submitter_notation
+from volcanopy.testing import alternative_notation, claim_notation, submitter_notation, topology_notation
 from volcanopy.testing.accepted_keys import unknown_key
 from volcanopy.testing.topology_notation import hypernode, split, topology
 
@@ -131,7 +131,7 @@ def world(text: str) -> list[Object]:
             case "quota":
                 objects.append(_quota(line))
             case "numa":
-                objects.append(numa_notation.report(_meta(line, line.name), line.values))
+                objects.append(topology_notation.report(_meta(line, line.name), line.values))
             case kind if kind in claim_notation.KINDS:
                 objects.append(
                     claim_notation.KINDS[kind](line.name, line.values | dict.fromkeys(line.flags, ""), line.created)

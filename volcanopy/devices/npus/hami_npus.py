@@ -1,17 +1,18 @@
 """NPUs of one kind that HAMi shares: which nodes have enough of them, and the cards of each pod."""
 
+import json
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from volcanopy.api import names
-from volcanopy.devices.cards.card_selection import Card, CardChoice, CardCriteria, CardRequest
+from volcanopy.api import core, names
+from volcanopy.devices.cards.card_selection import ALL_CORES, Card, CardChoice, CardCriteria, CardRequest
 from volcanopy.devices.cards.card_usage import AssignedCards
 from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
 from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.npus import hami_annotations
-from volcanopy.devices.npus.hami_annotations import NO_NETWORK, AssignedNpu, NpuRegister
+from volcanopy.devices.gpus.gpu_annotations import limit
 from volcanopy.devices.npus.npu_kinds import NpuKind
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
@@ -19,6 +20,112 @@ from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.policy.plugin import NodeRejection
+
+NO_NETWORK = -1
+
+
+class NpuRegister(NamedTuple):
+    """The NPUs registered by a node: its cards, the network of each, and whether the annotation is valid."""
+
+    cards: tuple[Card, ...] = ()
+    networks: tuple[int, ...] = ()
+    """``NO_NETWORK`` for a card without one."""
+    readable: bool = True
+
+
+class AssignedNpu(NamedTuple):
+    """One card of a container."""
+
+    id: str
+    memory: int
+    cores: int
+
+
+@lru_cache(maxsize=4096)
+def parse_register(annotation: str) -> NpuRegister:
+    """Parse the cards of a node: a JSON list of ``id``, ``count``, ``devmem``, ``devcore``, ``health`` and ``custominfo``.
+
+    Some device plugins never write ``health``, others leave it out where a card is unhealthy.
+    """
+    if not annotation:
+        return NpuRegister()
+    try:
+        entries: list[dict[str, Any]] = json.loads(annotation)
+        reported = any("health" in entry for entry in entries)
+        cards = tuple(
+            Card(
+                id=str(entry["id"]),
+                memory=int(entry.get("devmem", 0)),
+                slots=int(entry.get("count", 0)),
+                type=str(entry.get("type", "")),
+                healthy=bool(entry.get("health", not reported)),
+                cores=int(entry.get("devcore", 0)),
+            )
+            for entry in entries
+        )
+        networks = tuple(_network(entry.get("custominfo") or {}) for entry in entries)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return NpuRegister(readable=False)
+    return NpuRegister(cards, networks)
+
+
+def _network(info: dict[str, Any]) -> int:
+    network = info.get("NetworkID")
+    return int(network) if isinstance(network, int | float) else NO_NETWORK
+
+
+def npu_requests(spec: core.PodSpec, kind: NpuKind, by_software: bool) -> tuple[CardRequest, ...]:
+    """Return the requests of the containers that have one.
+
+    Memory is rounded up to a template or the whole card, unless cards are divided ``by_software``: then they have 100 percent of
+    cores. Without an amount of memory, a container gets whole cards.
+    """
+    return tuple(
+        request for container in spec.containers if (request := _request(container, kind, by_software)) is not None
+    )
+
+
+def _request(container: core.Container, kind: NpuKind, by_software: bool) -> CardRequest | None:
+    memory = limit(container, kind.memory_resource)
+    number = limit(container, kind.resource) or (1 if memory else 0)
+    if not number:
+        return None
+    return CardRequest(
+        number,
+        memory,
+        0 if memory else 100,
+        limit(container, kind.cores),
+        sizes=None if by_software else kind.sizes,
+        of_cores=ALL_CORES if by_software else None,
+    )
+
+
+def requests_parts_of_several(requests: Iterable[CardRequest], kind: NpuKind) -> bool:
+    """Return whether a container requests several cards but only a part of the memory of each: templates cannot express that."""
+    return any(
+        request.number > 1
+        and request.sizes is not None
+        and not request.percent
+        and int(kind.sizes.rounded(np.array([request.memory]))[0]) != kind.whole
+        for request in requests
+    )
+
+
+def format_npus(containers: Iterable[Sequence[AssignedNpu]], word: str) -> str:
+    """Format the cards of each container with a request as the annotation read by the device plugin."""
+    return "".join(
+        "".join(f"{card.id},{word},{card.memory},{card.cores}:" for card in cards) + ";" for cards in containers
+    )
+
+
+def format_for_runtime(containers: Iterable[Sequence[AssignedNpu]], kind: NpuKind, by_software: bool) -> str:
+    """Format the cards of all containers as JSON: id and template, or id, memory and cores of cards divided by software."""
+    entries: list[dict[str, Any]] = []
+    for card in (card for cards in containers for card in cards):
+        more = {"memory": card.memory, "core": card.cores} if by_software else {"temp": kind.template(card.memory)}
+        entries.append({"UUID": card.id, **{key: value for key, value in more.items() if value}})
+    return json.dumps(entries, separators=(",", ":"))
+
 
 NO_NPUS = "node(s) didn't have NPUs of the requested kind"
 BY_TEMPLATE = "node(s) didn't have NPUs that are divided by software"
@@ -56,7 +163,7 @@ class HamiNpus(DeviceKind):
 
     def reject(self, task: TaskView, nodes: NodesView) -> list[NodeRejection]:
         """Return the nodes without enough cards for the task."""
-        if hami_annotations.requests_parts_of_several(self._requests_of(task), self._kind):
+        if requests_parts_of_several(self._requests_of(task), self._kind):
             return [NodeRejection(PARTS_OF_SEVERAL, np.ones(len(nodes.rows), dtype=np.bool_), final=True)]
         return super().reject(task, nodes)
 
@@ -76,14 +183,12 @@ class HamiNpus(DeviceKind):
                 self._requests_of(task), assigned.choice.cards, assigned.choice.memory, strict=True
             )
         ]
-        text = hami_annotations.format_npus(containers, self._kind.word)
+        text = format_npus(containers, self._kind.word)
         seconds = str(int(self.cluster.now.timestamp()))
         return {
             self._kind.to_allocate: text,
             self._kind.allocated: text,
-            self._kind.for_runtime: hami_annotations.format_for_runtime(
-                containers, self._kind, self._by_software(task)
-            ),
+            self._kind.for_runtime: format_for_runtime(containers, self._kind, self._by_software(task)),
             names.NPU_PREDICATE_TIME: seconds,
             names.HAMI_NODE: self.cluster.snapshot.nodes.names[node],
             names.HAMI_TIME: seconds,
@@ -97,7 +202,7 @@ class HamiNpus(DeviceKind):
         return {
             number: requests
             for number, spec in enumerate(self.cluster.snapshot.shapes.specs)
-            if (requests := hami_annotations.npu_requests(spec, self._kind, by_software))
+            if (requests := npu_requests(spec, self._kind, by_software))
         }
 
     @cached_property
@@ -167,7 +272,7 @@ class HamiNpus(DeviceKind):
     @cached_property
     def _registers(self) -> tuple[NpuRegister, ...]:
         return tuple(
-            hami_annotations.parse_register(node.metadata.annotations.get(self._kind.registered, ""))
+            parse_register(node.metadata.annotations.get(self._kind.registered, ""))
             for node in self.cluster.snapshot.nodes.traits.objects
         )
 

@@ -4,9 +4,36 @@ import dataclasses
 import functools
 from typing import Any, TypeVar
 
+import msgspec
+
 from volcanopy.api import names
 from volcanopy.api.bindings import BINDINGS, VOLCANOPY, Binding, binding_of
+from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+
+
+class ServedKind(msgspec.Struct):
+    """A kind that is served: the plural in its path, its name, and whether its objects have namespaces."""
+
+    name: str = ""
+    kind: str = ""
+    namespaced: bool = False
+
+
+class _Resources(msgspec.Struct):
+    resources: list[ServedKind] = []
+
+
+async def served_kinds(client: Client, api_version: str) -> list[ServedKind]:
+    """Return the kinds of an API version, none where it is not served. Raises KubeError, MsgspecError."""
+    try:
+        answer = await client.get_raw(f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}")
+    except NotFound:
+        return []
+    resources = msgspec.json.decode(answer, type=_Resources).resources
+    return [resource for resource in resources if "/" not in resource.name]
+
 
 T = TypeVar("T")
 

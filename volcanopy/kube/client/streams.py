@@ -15,9 +15,8 @@ from yarl import URL
 
 from volcanopy.kube.client.connection import Connection, Headers
 from volcanopy.kube.client.errors import NoAnswer, NotLeading, describe, from_response
-from volcanopy.kube.client.http_channel import CONNECT_TIMEOUT, IDLE_SECONDS, HttpResponse
+from volcanopy.kube.client.http_channel import CONNECT_TIMEOUT, IDLE_SECONDS, HttpResponse, probed_socket
 from volcanopy.kube.client.request_counts import WATCH
-from volcanopy.kube.client.sockets import probed_socket
 
 READ_BUFFER = 1 << 20
 Fence = Callable[[], bool]

@@ -18,9 +18,9 @@ from volcanopy.kube.cache.watch import Change, ChangeType, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.decoding import Listing
-from volcanopy.kube.client.discovery import served_kinds
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.kinds import Bare, Identity, Json, Kind
+from volcanopy.kube.client.raw_kinds import served_kinds
 from volcanopy.kube.client.transport import Clock, Sleep
 from volcanopy.kube.metrics import registry
 

@@ -3,18 +3,24 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from volcanopy.api import names, quantity
 from volcanopy.api.builtin import policy
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
+from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import ON_NODE
 from volcanopy.whatif.changes import Configure, Create, Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
-from volcanopy.whatif.remedies.freed_nodes import freeing_order
 from volcanopy.whatif.remedies.queues import Raised, grain_of, step_of, total_request
 from volcanopy.whatif.target import (
+    Target,
     edit_job,
     foreign_scheduler,
     is_suspended,
@@ -26,6 +32,61 @@ from volcanopy.whatif.target import (
     with_minimum,
     with_requests_up_to,
 )
+
+_NEVER = np.iinfo(np.int64).max // 4
+"""The missing amount of a node that takes no pods."""
+
+
+def freeing_order(cluster: Cluster, target: Target) -> dict[str, int]:
+    """Return ranks of jobs by the keys of their pod groups, and of pods without a job by their own keys.
+
+    1. The tasks of each node are summed by job. What counts is the resource of which a node lacks the greatest part.
+    2. On each node the jobs that free most end first, until the largest pod of the waiting job fits.
+    3. Nodes on which the fewest jobs have to end come first; nodes on which the pod does not fit even then are left out.
+
+    The order is only a proposal: the engine confirms how many of the jobs have to end.
+    """
+    state, tasks = cluster.state, cluster.state.tasks.plain
+    requests = [state.axis.vector(request) for request in requests_of(cluster, target)]
+    rows = np.flatnonzero(ON_NODE[tasks["status"]] & (tasks["node"] != NONE))
+    if not requests or not np.max(requests) or not len(rows):
+        return {}
+    keys = np.where(tasks["job"][rows] == NONE, state.tasks.keys[rows], state.jobs.keys[tasks["job"][rows]]).astype(str)
+    names, owners = np.unique(keys, return_inverse=True)
+    nodes = tasks["node"][rows]
+    scarcest, missing = _missing(cluster, np.max(requests, axis=0))
+    amounts = np.array([state.axis.vector(shape.request) for shape in state.shapes.all])
+    order = _order(nodes, owners, amounts[tasks["shape"][rows], scarcest[nodes]], missing)
+    return {str(names[owner]): rank for rank, owner in enumerate(order)}
+
+
+def _missing(cluster: Cluster, request: Ints) -> tuple[Ints, Ints]:
+    """Return for each node the resource of which the greatest part of a request is missing, and how much of it is."""
+    count_due(cluster.state)
+    nodes, resources = cluster.state.nodes, np.flatnonzero(request)
+    missing = request[:, None] - nodes.amounts["allocatable"] + nodes.amounts["used"]
+    scarcest = resources[(missing[resources] / request[resources, None]).argmax(axis=0)]
+    amounts = missing[scarcest, np.arange(missing.shape[1])]
+    amounts[[node is None or node.spec.unschedulable for node in nodes.plain["objects"]]] = _NEVER
+    return scarcest, amounts
+
+
+def _order(node: Rows, owner: Rows, frees: Ints, missing: Ints) -> list[int]:
+    """Return the owners in order. ``node``, ``owner`` and ``frees`` are per task, ``missing`` is per node."""
+    pairs, place = np.unique(np.stack((node, owner)), axis=1, return_inverse=True)
+    freed = np.zeros(pairs.shape[1], dtype=np.int64)
+    np.add.at(freed, place.ravel(), frees)
+    inside = np.lexsort((pairs[1], -freed, pairs[0]))
+    nodes, owners, freed = pairs[0][inside], pairs[1][inside], freed[inside]
+    first = np.flatnonzero(np.diff(nodes, prepend=NONE - 1))
+    sizes = np.diff(np.append(first, len(nodes)))
+    total = np.cumsum(freed)
+    before = total - freed - np.repeat((total - freed)[first], sizes)
+    contributes = before < missing[nodes]
+    count = np.repeat(np.add.reduceat(contributes.astype(np.int64), first), sizes)
+    enough = np.repeat(np.logical_or.reduceat(before + freed >= missing[nodes], first), sizes)
+    ranked = np.lexsort((owners, nodes, count))
+    return list(dict.fromkeys(owners[ranked[(contributes & enough)[ranked]]].tolist()))
 
 
 def ended_jobs(question: Question) -> Sequence[Candidate]:

@@ -6,7 +6,7 @@ change and are written to `status.used`. Updates that enlarge an object are not 
 
 from embedded_apiserver import quantities
 from embedded_apiserver.context import Context
-from embedded_apiserver.crud.limit_ranges import CLAIMS, PODS, Units, sum_of
+from embedded_apiserver.crud.builtin_admission import CLAIMS, PODS, Units, sum_of
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.status_errors import forbidden
 from embedded_apiserver.store.object_store import Body, Bucket, Event, StoredObject

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from embedded_apiserver.apply.ownership import record_manager
 from embedded_apiserver.connections import Response
 from embedded_apiserver.context import Call, Context
-from embedded_apiserver.crud.builtin_admission import admit_create
-from embedded_apiserver.crud.limit_ranges import complete_resources
+from embedded_apiserver.crud.builtin_admission import admit_create, complete_resources
 from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.schema.metadata_validation import forbidden_field, metadata_faults, wrong

@@ -5,7 +5,7 @@ from typing import Any
 
 from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.strategy import Strategy
-from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.cel_functions import cel
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, wrong
 from embedded_apiserver.store.object_store import Body
 

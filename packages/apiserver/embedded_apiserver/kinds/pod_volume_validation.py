@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from embedded_apiserver.field_errors import NOT_FOUND, FieldError
-from embedded_apiserver.kinds.downward_validation import field_reference_faults, resource_reference_faults
+from embedded_apiserver.kinds.pod_container_validation import field_reference_faults, resource_reference_faults
 from embedded_apiserver.schema.metadata_validation import (
     duplicate,
     faults_of,

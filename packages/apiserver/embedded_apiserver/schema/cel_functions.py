@@ -5,15 +5,28 @@ carry values of new types; a quantity is therefore its own text, and the functio
 """
 
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final
 
 from embedded_apiserver import quantities
-from embedded_apiserver.schema.cel_library import stdlib
 from embedded_apiserver.schema.formats import FORMATS, pattern
+
+_EMPTY = ModuleType("cel.cli")
+# The package imports it and does not use it: its libraries for terminals take a tenth of the start of a server.
+sys.modules.setdefault("cel.cli", _EMPTY)
+
+import cel  # noqa: E402
+from cel import stdlib  # noqa: E402
+
+if sys.modules["cel.cli"] is _EMPTY:
+    del sys.modules["cel.cli"]  # it can be imported as usual
+
+__all__ = ["cel", "stdlib"]
 
 
 def _amount(text: Any) -> Fraction:

@@ -22,8 +22,7 @@ from embedded_apiserver.field_errors import (
     FieldPath,
     path_text,
 )
-from embedded_apiserver.schema.cel_functions import FUNCTIONS
-from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.cel_functions import FUNCTIONS, cel
 from embedded_apiserver.schema.expression_fields import ELEMENT, NOTHING, Uses, uses_of
 from embedded_apiserver.schema.formats import parse_duration, parse_timestamp
 from embedded_apiserver.schema.schema_tree import SchemaNode

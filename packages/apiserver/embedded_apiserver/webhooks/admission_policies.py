@@ -6,7 +6,7 @@ Parameters (`paramKind`) are not supported: such a policy is rejected when it is
 from dataclasses import dataclass
 from typing import Any
 
-from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.cel_functions import cel
 from embedded_apiserver.status_errors import ApiError, forbidden
 from embedded_apiserver.store.object_store import Body, Store
 from embedded_apiserver.webhooks.admission_requests import (

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import Kind
-from embedded_apiserver.schema.cel_library import cel
+from embedded_apiserver.schema.cel_functions import cel
 from embedded_apiserver.schema.expression_fields import Uses, used_fields, uses_of
 from embedded_apiserver.schema.selectors import LabelSelector, label_selector_from_object
 from embedded_apiserver.store.object_store import Body, Store
