@@ -9,7 +9,7 @@ import pytest
 
 from tests.jobcontroller.plugins.cases import named, objects, pods
 from tests.jobcontroller.world import Json, job, task
-from volcanopy.jobcontroller.plugins.pytorch import WAITING, wait_script
+from volcanopy.jobcontroller.plugins.frameworks import WAITING, wait_script
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed: run `make packages`")
 

@@ -7,10 +7,9 @@ from typing import Any
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import Problem, invalid, not_found, quoted
 from volcanopy.jobcontroller.plugins.env import Env
+from volcanopy.jobcontroller.plugins.frameworks import Jax, Paddle, Pytorch, Tensorflow
 from volcanopy.jobcontroller.plugins.hcclrank import Hcclrank
-from volcanopy.jobcontroller.plugins.jax import Jax
 from volcanopy.jobcontroller.plugins.mpi import Mpi
-from volcanopy.jobcontroller.plugins.paddle import Paddle
 from volcanopy.jobcontroller.plugins.plugin import (
     JobPlugin,
     PluginError,
@@ -19,11 +18,9 @@ from volcanopy.jobcontroller.plugins.plugin import (
     split_unknown,
     usage,
 )
-from volcanopy.jobcontroller.plugins.pytorch import Pytorch
 from volcanopy.jobcontroller.plugins.ray import Ray
 from volcanopy.jobcontroller.plugins.ssh import Ssh
 from volcanopy.jobcontroller.plugins.svc import Svc
-from volcanopy.jobcontroller.plugins.tensorflow import Tensorflow
 
 Registry = Mapping[str, type[JobPlugin[Any]]]
 
