@@ -6,11 +6,12 @@ from abc import abstractmethod
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
-from chaos import wrong_clock
+from chaos import node_failure, wrong_clock
 from chaos.fault import OWN_NODES, OWN_SERVER, OWN_SERVICES, Fault
 from chaos.pressure import BusyMachine, EtcdCompacted, EtcdFull, Overload
 from chaos.processes import CAN_LIMIT
 from chaos.site import Site, surely
+from volcanopy.kube import machine
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.local.simulated import nodes
@@ -224,10 +225,10 @@ class _NodeFault(Fault):
         kubelet = site.kubelet
         assert kubelet is not None
         try:
-            await kubelet.nodes.fail(node)
+            await node_failure.fail(kubelet.nodes, site.client, node, machine.epoch())
             await site.pause(least, most)
         finally:
-            await surely(lambda: kubelet.nodes.restore(node))
+            await surely(lambda: node_failure.restore(kubelet.nodes, site.client, node, machine.epoch()))
 
 
 class NodeFails(_NodeFault):

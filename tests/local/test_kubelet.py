@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from chaos import node_failure
 from embedded_apiserver.server import ApiServer
 from tests.local.conftest import QUICK
 from tests.local.rig import NODES, PODS, Rig, rig
@@ -176,7 +177,7 @@ async def test_the_pods_of_a_deleted_node_are_deleted(kubelet: Rig) -> None:
 async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Rig) -> None:
     await kubelet.run("p", annotations=FOREVER)
     await kubelet.pod("p", "Running")
-    await kubelet.kubelet.nodes.fail("node-1")
+    await node_failure.fail(kubelet.kubelet.nodes, kubelet.client, "node-1", 1.0)
     node = await kubelet.client.get(NODES, None, "node-1")
     assert held(node, "Ready") == "Unknown"
     assert {taint["effect"] for taint in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
@@ -184,7 +185,7 @@ async def test_a_failed_node_sends_no_heartbeat_until_it_is_restored(kubelet: Ri
     await kubelet.run("other", "node-2")
     await kubelet.pod("other", "Succeeded")
     assert (await kubelet.client.get(PODS, "default", "p"))["status"]["phase"] == "Running"
-    await kubelet.kubelet.nodes.restore("node-1")
+    await node_failure.restore(kubelet.kubelet.nodes, kubelet.client, "node-1", 2.0)
     await kubelet.gone("p")
     node = await kubelet.client.get(NODES, None, "node-1")
     assert (held(node, "Ready"), node["spec"].get("taints") or []) == ("True", [])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from chaos import node_failure
 from embedded_apiserver.wire.pod_columns import pod_status as shown_status
 from tests.kube.cluster import running_cluster
 from tests.kube.kubelet_answers import NAMES, NODES, PODS, answer
@@ -165,8 +166,8 @@ def described(conditions: Iterable[Json]) -> list[tuple[str, ...]]:
 def test_the_conditions_of_a_node_are_those_of_a_kubelet_and_of_its_loss() -> None:
     healthy, lost = answer("node-untagged-image"), answer("node-not-ready")
     assert described(nodes.conditions(BORN)) == described(healthy["status"]["conditions"])
-    assert described(nodes.unknown_conditions(BORN)) == described(lost["status"]["conditions"])
-    taints = [{key: taint[key] for key in ("key", "effect")} for taint in nodes.unreachable_taints(BORN)]
+    assert described(node_failure.unknown_conditions(BORN)) == described(lost["status"]["conditions"])
+    taints = [{key: taint[key] for key in ("key", "effect")} for taint in node_failure.unreachable_taints(BORN)]
     assert taints == [{key: taint[key] for key in ("key", "effect")} for taint in lost["spec"]["taints"]]
 
 

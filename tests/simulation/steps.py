@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
+from chaos import node_failure
 from tests.simulation.admission import Reviews
 from tests.simulation.network import Network
 from tests.simulation.observer import Observer
@@ -15,6 +16,7 @@ from tests.simulation.processes import Process
 from tests.simulation.scenario import Manifest, Step
 from tests.simulation.server import FaultyServer
 from tests.simulation.virtual_time import VirtualLoop
+from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
@@ -230,11 +232,11 @@ class Steps:
 
     async def fail_node(self, name: str, seconds: float) -> None:
         with contextlib.suppress(KubeError, KeyError):
-            await self.kubelet.nodes.fail(name)
+            await node_failure.fail(self.kubelet.nodes, self.client, name, machine.epoch())
         await asyncio.sleep(seconds)
         while True:
             try:
-                await self.kubelet.nodes.restore(name)
+                await node_failure.restore(self.kubelet.nodes, self.client, name, machine.epoch())
             except NotFound:
                 return
             except KubeError:

@@ -1,9 +1,9 @@
-"""The nodes of the simulated kubelet: registration, heartbeats, failure and removal."""
+"""The nodes of the simulated kubelet: registration, heartbeats and removal."""
 
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
@@ -130,52 +130,21 @@ class Heartbeats:
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, LEASE_NAMESPACE, lease)
 
-    # Failure
-
-    async def fail(self, name: str) -> None:
-        """Let a node fail: its pods no longer change, and it is tainted as unreachable. Raises NotFound."""
+    def stop(self, name: str) -> None:
+        """Send no heartbeats of a node, and change none of its pods, until it is started again."""
         self.failed.add(name)
         self._workers.drop(name)
-        now = self._clock()
 
-        def taint(node: Json) -> Json:
-            taints = _without_unreachable(node)
-            node["spec"] = {**(node.get("spec") or {}), "taints": [*taints, *nodes.unreachable_taints(now)]}
-            return node
-
-        with self._that_exists(name):
-            await self._client.patch_status(
-                NODES, None, name, {"status": {"conditions": nodes.unknown_conditions(now)}}, PatchType.STRATEGIC
-            )
-            await self._client.update_with_retry(NODES.raw, None, name, taint)
-
-    async def restore(self, name: str) -> None:
-        """Restore a failed node, as if its connection had been lost. Raises NotFound."""
-        with self._that_exists(name):
-            await self._client.update_with_retry(NODES.raw, None, name, _reachable)
-            now = self._clock()
-            await self._client.patch_status(
-                NODES, None, name, {"status": {"conditions": nodes.conditions(now, now)}}, PatchType.STRATEGIC
-            )
+    def start(self, name: str) -> None:
+        """Serve a node again that was stopped."""
         self.failed.discard(name)
-        self._workers.put(name)
-        self._arrived(name)
-
-    @contextlib.contextmanager
-    def _that_exists(self, name: str) -> Iterator[None]:
-        """A node that has been deleted is no longer failed: one that is created with its name is another."""
-        try:
-            yield
-        except NotFound:
-            self.failed.discard(name)
-            raise
-
-
-def _without_unreachable(node: Json) -> list[Json]:
-    taints: list[Json] = (node.get("spec") or {}).get("taints") or []
-    return [taint for taint in taints if taint["key"] != nodes.UNREACHABLE]
+        if name in self._numbers:
+            self._workers.put(name)
+            self._arrived(name)
 
 
 def _reachable(node: Json) -> Json:
-    node["spec"] = {**(node.get("spec") or {}), "taints": _without_unreachable(node)}
+    taints = (node.get("spec") or {}).get("taints") or []
+    remaining = [taint for taint in taints if taint["key"] != nodes.UNREACHABLE]
+    node["spec"] = {**(node.get("spec") or {}), "taints": remaining}
     return node

@@ -103,28 +103,6 @@ def conditions(now: float, since: float | None = None) -> list[Json]:
     ]
 
 
-def unknown_conditions(now: float) -> list[Json]:
-    """Return the conditions of a node without heartbeats."""
-    return [
-        {
-            "type": kind,
-            "status": "Unknown",
-            "reason": "NodeStatusUnknown",
-            "message": "Kubelet stopped posting node status.",
-            "lastTransitionTime": stamp(now),
-        }
-        for kind in _HEALTH
-    ]
-
-
-def unreachable_taints(now: float) -> list[Json]:
-    """Return the taints of a node without heartbeats."""
-    return [
-        {"key": UNREACHABLE, "effect": "NoSchedule", "timeAdded": stamp(now)},
-        {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": stamp(now)},
-    ]
-
-
 def lease(node: core.Node, now: float) -> Json:
     """Return the Lease of a node."""
     name = node.metadata.name
