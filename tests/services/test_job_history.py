@@ -77,6 +77,8 @@ async def test_a_job_that_ended_without_a_record_gets_one_from_the_next_controll
 class Histories:
     """A server of JobHistories that may lose the answers to writes."""
 
+    patch_or_create = Client.patch_or_create
+
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
         self.writes = 0

@@ -16,6 +16,8 @@ from volcanopy.services.controllers.run_times import RunTimes
 class ConfigMaps:
     """A server of ConfigMaps that may be out of reach."""
 
+    patch_or_create = Client.patch_or_create
+
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
         self.writes = 0

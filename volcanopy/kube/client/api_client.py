@@ -37,7 +37,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.client.backoff import Backoff
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.decoding import Listing, Rejected, read_object, read_page
-from volcanopy.kube.client.errors import Conflict, Gone, NotFound
+from volcanopy.kube.client.errors import AlreadyExists, Conflict, Gone, NotFound
 from volcanopy.kube.client.kinds import Bare, Json, Kind, OwnNames
 from volcanopy.kube.client.merge_patch import merge_patch
 from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transport, delete_options, query
@@ -234,6 +234,18 @@ class Client(OwnNames):
         body = await self._send("PATCH", path, _bytes(patch), deadline, retry=retry, content_type=form.value)
         return read_object(kind, body)
 
+    async def patch_or_create(self, kind: Kind[T], namespace: str, name: str, content: Json) -> T:
+        """Merge the content into an object, or create the object with it."""
+        try:
+            return await self.patch(kind, namespace, name, content)
+        except NotFound:
+            meta = {"name": name, "namespace": namespace}
+            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **content}
+            try:
+                return await self.create(kind, namespace, body)
+            except AlreadyExists:
+                return await self.patch(kind, namespace, name, content)
+
     async def patch_status(
         self,
         kind: Kind[T],
@@ -249,14 +261,7 @@ class Client(OwnNames):
         return await self.patch(kind, namespace, name, patch, form, subresource=subresource, deadline=deadline)
 
     async def update_with_retry(
-        self,
-        kind: Kind[T],
-        namespace: str | None,
-        name: str,
-        change: Callable[[T], T | None],
-        *,
-        subresource: str | None = None,
-        deadline: float = DEADLINE,
+        self, kind: Kind[T], namespace: str | None, name: str, change: Callable[[T], T | None]
     ) -> T:
         """Read, change, write; start again when the object was written in between.
 
@@ -264,7 +269,7 @@ class Client(OwnNames):
         sent as a merge patch with the version that was read, so ``T`` may be a slice: fields that it lacks are kept (but
         a list that differs is replaced whole). ``change`` may see its own effect. Returns the resulting object.
         """
-        give_up = self._transport.clock() + deadline
+        give_up = self._transport.clock() + DEADLINE
         backoff = Backoff(self._transport.rng, 0.01, 1.0)
         while True:
             current = await self.get(kind, namespace, name, deadline=give_up - self._transport.clock())
@@ -276,7 +281,7 @@ class Client(OwnNames):
             patch["metadata"] = {**(patch.get("metadata") or {}), "resourceVersion": version}
             left = give_up - self._transport.clock()
             try:
-                return await self.patch(kind, namespace, name, patch, subresource=subresource, deadline=left)
+                return await self.patch(kind, namespace, name, patch, deadline=left)
             except Conflict:
                 pause = backoff.next()
                 if self._transport.clock() + pause >= give_up:

@@ -26,7 +26,7 @@ from volcanopy.jobcontroller.history import (
     superfluous,
 )
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Forbidden, Invalid, KubeError, NotFound
+from volcanopy.kube.client.errors import Forbidden, Invalid, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOB_HISTORIES
 from volcanopy.kube.metrics import registry
@@ -178,20 +178,7 @@ class JobHistoryWriter:
 
     async def _write(self, place: HistoryObject, batch: dict[str, JobRecord]) -> None:
         records = {uid: record_json(entry) for uid, entry in batch.items()}
-        try:
-            await self._client.patch(JOB_HISTORIES, place.namespace, place.name, {"records": records})
-        except NotFound:
-            body = {
-                "apiVersion": JOB_HISTORIES.api_version,
-                "kind": JOB_HISTORIES.kind,
-                "metadata": {"name": place.name, "namespace": place.namespace},
-                "records": records,
-            }
-            try:
-                await self._client.create(JOB_HISTORIES, place.namespace, body)
-            except AlreadyExists:
-                await self._client.patch(JOB_HISTORIES, place.namespace, place.name, {"records": records})
-            self._sizes.setdefault(place, 0)
+        await self._client.patch_or_create(JOB_HISTORIES, place.namespace, place.name, {"records": records})
         self._sizes[place] = self._sizes.get(place, 0) + len(batch.keys() - self._places.keys())
         await self._delete_oldest()
 

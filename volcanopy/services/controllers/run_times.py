@@ -14,7 +14,7 @@ from volcanopy.api.batch import BatchJob
 from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.jobcontroller.learnt_run_times import Key, LearntRunTimes, job_key, key_of, run_of
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
+from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CONFIG_MAPS
 from volcanopy.kube.metrics import registry
@@ -92,21 +92,11 @@ class RunTimes:
             if not is_final(job.get("status") or {}) and keys & changed:
                 wake(object_key(job))
         try:
-            await self._write({"data": {_DATA: self.table.dump()}})
+            content = {"data": {_DATA: self.table.dump()}}
+            await self._client.patch_or_create(CONFIG_MAPS, self._namespace, self._name, content)
         except KubeError as fault:
             self._changed |= changed
             log.warning("learnt run times not written", config_map=self._name, error=str(fault))
-
-    async def _write(self, content: Json) -> None:
-        try:
-            await self._client.patch(CONFIG_MAPS, self._namespace, self._name, content)
-        except NotFound:
-            metadata = {"name": self._name, "namespace": self._namespace}
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
-            try:
-                await self._client.create(CONFIG_MAPS, self._namespace, body)
-            except AlreadyExists:
-                await self._client.patch(CONFIG_MAPS, self._namespace, self._name, content)
 
 
 def _key(job: Json, alternative: str = "") -> Key:
