@@ -198,39 +198,6 @@ class RuntimeClassStrategy(Strategy):
         return [] if same else [wrong("handler", new.get("handler"), "field is immutable")]
 
 
-class TemplateStrategy(Strategy):
-    """Workloads that hold a pod template: stored for others to act on; no controller of theirs runs here."""
-
-    generation = True
-    defaults: dict[str, Any] = {}  # noqa: RUF012 - given per kind at construction
-
-    def default(self, body: Body) -> None:
-        """Defaults of the kind and of its pod template."""
-        spec = body.setdefault("spec", {})
-        for key, value in self.defaults.items():
-            spec.setdefault(key, value)
-        template = spec.get("template")
-        if template and isinstance(template.get("spec"), dict):
-            template.setdefault("metadata", {})
-            default_pod_spec(template["spec"])
-
-    def prepare_create(self, body: Body) -> None:
-        """A new one has an empty status."""
-        super().prepare_create(body)
-        body["status"] = {}
-
-
-class KubernetesJobStrategy(TemplateStrategy):
-    """Kubernetes' Jobs: one completion is the default only of a job that states no parallelism."""
-
-    def default(self, body: Body) -> None:
-        """Defaults of the kind and of its pod template."""
-        spec = body.setdefault("spec", {})
-        if "parallelism" not in spec:
-            spec.setdefault("completions", 1)
-        super().default(body)
-
-
 class DefaultsStrategy(Strategy):
     """Kinds whose only rule is a few defaults."""
 
@@ -252,6 +219,36 @@ class DefaultsStrategy(Strategy):
         super().prepare_create(body)
         if self.first_status:
             body["status"] = dict(self.first_status)
+
+
+class TemplateStrategy(DefaultsStrategy):
+    """Workloads that hold a pod template: stored for others to act on; no controller of theirs runs here."""
+
+    generation = True
+
+    def default(self, body: Body) -> None:
+        """Defaults of the kind and of its pod template."""
+        super().default(body)
+        template = body.setdefault("spec", {}).get("template")
+        if template and isinstance(template.get("spec"), dict):
+            template.setdefault("metadata", {})
+            default_pod_spec(template["spec"])
+
+    def prepare_create(self, body: Body) -> None:
+        """A new one has an empty status."""
+        super().prepare_create(body)
+        body["status"] = {}
+
+
+class KubernetesJobStrategy(TemplateStrategy):
+    """Kubernetes' Jobs: one completion is the default only of a job that states no parallelism."""
+
+    def default(self, body: Body) -> None:
+        """Defaults of the kind and of its pod template."""
+        spec = body.setdefault("spec", {})
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
+        super().default(body)
 
 
 _POD_FIELDS = (
@@ -327,15 +324,15 @@ def _core() -> list[Kind]:
 
 def _workloads() -> list[Kind]:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}}
-    deployment = TemplateStrategy(status=True, defaults={
+    deployment = TemplateStrategy(status=True, spec={
         "replicas": 1, "strategy": rolling, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})  # fmt: skip
-    stateful = TemplateStrategy(status=True, defaults={
+    stateful = TemplateStrategy(status=True, spec={
         "replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}})  # fmt: skip
-    job = KubernetesJobStrategy(status=True, propagation="Orphan", defaults={
+    job = KubernetesJobStrategy(status=True, propagation="Orphan", spec={
         "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False,
         "podReplacementPolicy": "TerminatingOrFailed"})  # fmt: skip
-    cron = TemplateStrategy(status=True, defaults={
+    cron = TemplateStrategy(status=True, spec={
         "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3,
         "failedJobsHistoryLimit": 1})  # fmt: skip
     plain = TemplateStrategy(status=True)
@@ -351,7 +348,7 @@ def _workloads() -> list[Kind]:
              subresources=scaled, scale=scale),
         Kind("apps", "v1", "StatefulSet", "statefulsets", True, stateful, short_names=("sts",), categories=all_category,
              subresources=scaled, scale=scale),
-        Kind("apps", "v1", "ReplicaSet", "replicasets", True, TemplateStrategy(status=True, defaults={"replicas": 1}),
+        Kind("apps", "v1", "ReplicaSet", "replicasets", True, TemplateStrategy(status=True, spec={"replicas": 1}),
              short_names=("rs",), categories=all_category, subresources=scaled, scale=scale),
         Kind("apps", "v1", "DaemonSet", "daemonsets", True, plain, short_names=("ds",), categories=all_category,
              subresources=("status",)),
