@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import Field
 
@@ -72,13 +72,8 @@ def parse(text: str) -> AdmissionPolicy:
 MakePod = Callable[[BatchJob], Callable[[TaskSpec], Json | str]]
 """Returns for a job a function that makes the first pod of a task as the job controller would, or the reason why it cannot
 (empty if the reason is reported elsewhere)."""
-
-
-class PluginCheck(Protocol):
-    """Returns the problems of a job's ``spec.plugins``: unknown plugins, wrong arguments."""
-
-    def __call__(self, job: BatchJob) -> Iterable[Problem]:
-        """Return each problem with its path."""
+PluginCheck = Callable[[BatchJob], Iterable[Problem]]
+"""Returns the problems of a job's ``spec.plugins``, each with its path: unknown plugins, wrong arguments."""
 
 
 def no_plugins(job: BatchJob) -> Iterable[Problem]:

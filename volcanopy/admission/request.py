@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from volcanopy.api import names
 from volcanopy.api.bindings import (
@@ -16,8 +16,10 @@ from volcanopy.api.bindings import (
     with_api_keys,
     with_own_keys,
 )
+from volcanopy.api.core import PodGroup, Queue
 from volcanopy.api.model import Json, Model, Problem, shown, too_many
 from volcanopy.api.subjects import account_of
+from volcanopy.api.topology_read import HyperNode
 
 M = TypeVar("M", bound=Model)
 _ACCOUNT = "system:serviceaccount:"
@@ -255,16 +257,7 @@ def unused_fields(request: Request) -> Iterator[Problem]:
             yield Problem(path, f"field has no effect: {reason}")
 
 
-class Known(Protocol):
-    """An object that exists."""
-
-    @property
-    def api_version(self) -> str:
-        """Its API group and version."""
-        ...
-
-
-def name_problems(request: Request, existing: Known | None) -> Iterator[Problem]:
+def name_problems(request: Request, existing: PodGroup | Queue | HyperNode | None) -> Iterator[Problem]:
     """Yield a problem if an object of another API has the name: the scheduler sees only one object of a name."""
     is_shared = request.kind == "Queue" and request.name in names.SHARED_QUEUES
     if is_shared or request.operation != "CREATE" or existing is None:
