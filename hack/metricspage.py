@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcanopy.kube.metrics.metric_types import Instrument, markdown_table
+from volcanopy.kube.metrics.metric_types import Instrument
 from volcanopy.kube.metrics.registry import INSTRUMENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
@@ -72,7 +72,7 @@ def page() -> str:
     for title, prefixes in _GROUPS:
         mine = [metric for metric in left if _bare(metric).startswith(prefixes)]
         left = [metric for metric in left if metric not in mine]
-        parts.append(f"## {title}\n\n{markdown_table(mine)}\n")
+        parts.append(f"## {title}\n\n{_table(mine)}\n")
     if left:
         raise ValueError(f"no heading for {', '.join(metric.name for metric in left)}: add one in {__file__}")
     return "\n".join(parts)
@@ -80,6 +80,15 @@ def page() -> str:
 
 def _bare(instrument: Instrument) -> str:
     return instrument.name.removeprefix("volcanopy_")
+
+
+def _table(instruments: list[Instrument]) -> str:
+    """Return a Markdown table of metrics, sorted by name."""
+    lines = ["| name | type | labels | description |", "|---|---|---|---|"]
+    for instrument in sorted(instruments):
+        labels = ", ".join(f"`{label}`" for label in instrument.labels) or "-"
+        lines.append(f"| `{instrument.name}` | {instrument.type} | {labels} | {instrument.description} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Declaration of metrics, and the reference table that is generated from the declarations.
+"""Declaration of metrics.
 
 Most metrics are prometheus_client's own. A :class:`CallbackGauge` computes its values at each scrape from the objects it
 follows, so nothing has to be kept up to date and a series ends with its object.
@@ -117,12 +117,3 @@ def exponential_buckets(first: float, last: float, count: int) -> list[float]:
     """Return ``count`` bucket limits from ``first`` to ``last``, growing by a constant factor."""
     factor = (last / first) ** (1 / (count - 1))
     return [float(f"{first * factor**step:.3g}") for step in range(count)]
-
-
-def markdown_table(instruments: Iterable[Instrument]) -> str:
-    """Return a Markdown table of metrics, sorted by name."""
-    lines = ["| name | type | labels | description |", "|---|---|---|---|"]
-    for instrument in sorted(instruments):
-        labels = ", ".join(f"`{label}`" for label in instrument.labels) or "-"
-        lines.append(f"| `{instrument.name}` | {instrument.type} | {labels} | {instrument.description} |")
-    return "\n".join(lines)
