@@ -26,16 +26,16 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOB_HISTORIES, JOBS
 from volcanopy.kube.metrics import registry
-from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.write_queue import spread
-from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE, Ending, JobEffects, reference
-from volcanopy.services.controllers.job_cache import JobCache, uid_of
+from volcanopy.services.controllers.controller import Controller
+from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE, Ending, JobEffects
+from volcanopy.services.controllers.job_cache import JobCache, key_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
 from volcanopy.services.controllers.run_times import RunTimes
 from volcanopy.services.controllers.steps import Steps
-from volcanopy.services.controllers.worker import Worker
 from volcanopy.services.process.settings import Election
 
 log = structlog.get_logger(__name__)
@@ -95,10 +95,10 @@ def is_starting(job: Json, status: Json) -> bool:
     return not job.get("status") and status["state"]["reason"] == "WaitingForPods"
 
 
-class JobController(Worker):
+class JobController(Controller):
     """The controller of the jobs of the API that the client is a view of. ``now`` is injected by tests."""
 
-    noun = "BatchJob"
+    of_kind = JOBS
 
     def __init__(
         self,
@@ -112,8 +112,6 @@ class JobController(Worker):
     ) -> None:
         """``home``: the namespace of the ConfigMap with learnt run times, unless ``run_times`` are shared."""
         super().__init__(client, recorder, now)
-        self.kind = client.of_api(JOBS)
-        self.noun = self.queue.name = self.kind.kind
         self._settings, self._plugins = settings, plugins
         self._last: dict[str, tuple[float, float]] = {}
         """By key: when a job was last reconciled, and how long its plan took."""
@@ -121,6 +119,7 @@ class JobController(Worker):
         """By key: when the changes of a job's status are due that may be written later."""
         self.reconciles = 0
         self.cache = JobCache(self.wake)
+        self.objects, self.errors, self.writes = self.cache.jobs, self.cache.errors, self.cache.writes
         self.queue.is_heavy, self.queue.heavy_at_once = self._is_large, LARGE_AT_ONCE
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
@@ -179,22 +178,16 @@ class JobController(Worker):
 
     def exists(self, key: str) -> bool:
         """Whether there is a job of this key."""
-        if key in self.cache.jobs:
+        if super().exists(key):
             return True
         self._last.pop(key, None)
         self._unwritten.pop(key, None)
         self._steps.forget(key)
         return False
 
-    def subject(self, key: str) -> ObjectReference | None:
-        """Return the job."""
-        manifest = self.cache.jobs.get(key)
-        return None if manifest is None else reference(manifest)
-
-    async def reconcile(self, key: str) -> datetime | None:
+    async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Carry out a step of a job's plan: of a new one, or of the current one as long as nothing needs another."""
-        clock = asyncio.get_running_loop().time
-        manifest = self.cache.jobs[key]
+        clock, key = asyncio.get_running_loop().time, key_of(manifest)
         removed: Sequence[Pod] = ()
         step = self._steps.next(key, clock())
         if step is None:
@@ -223,7 +216,7 @@ class JobController(Worker):
         try:
             job = BatchJob.read(manifest)
         except InvalidObjectError as error:
-            self.recorder.record(reference(manifest), "Warning", "Unreadable", str(error))
+            self.record(manifest, "Warning", "Unreadable", str(error))
             log.warning("invalid job ignored", kind=self.noun, key=key, error=str(error))
             return None
         self.reconciles += 1
@@ -271,13 +264,3 @@ class JobController(Worker):
         self._reconcile_after(key, wait)
         kept = (effect for effect in plan.effects if not isinstance(effect, UpdateStatus | RecordEvent))
         return JobPlan(tuple(kept), plan.again)
-
-    def rejected(self, key: str, error: Exception) -> None:
-        """Keep the server's message for the job's status."""
-        if manifest := self.cache.jobs.get(key):
-            self.cache.errors[uid_of(manifest)] = str(error)
-
-    def succeeded(self, key: str) -> None:
-        """Reconcile once more after an error, so that it leaves the status."""
-        if (manifest := self.cache.jobs.get(key)) and self.cache.errors.pop(uid_of(manifest), None):
-            self.queue.add(key)
