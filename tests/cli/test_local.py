@@ -26,9 +26,8 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.kube.client.raw_kinds import NODES
+from volcanopy.kube.client.raw_kinds import NODES, PODS
 from volcanopy.local.process.measurements import descendants
-from volcanopy.local.process.status_writer import PODS
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]

@@ -11,7 +11,7 @@ import pytest
 
 from volcanopy.kube.cache.watch import ChangeType, Reflector
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import EVENTS
+from volcanopy.kube.client.raw_kinds import EVENTS, PODS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.container_spec import ContainerSpec
@@ -19,7 +19,6 @@ from volcanopy.local.process.file_view import ContainerView, FileView
 from volcanopy.local.process.isolation import Command, PlainProcesses, Process
 from volcanopy.local.process.kubelet import ProcessSettings
 from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.status_writer import PODS
 from volcanopy.local.process.steps import choose
 from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
 

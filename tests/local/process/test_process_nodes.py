@@ -14,11 +14,11 @@ from tests.local.process.conftest import ProcessCluster, is_running
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NoAnswer
+from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.local.process.container_spec import Sources
 from volcanopy.local.process.isolation import PlainProcesses
 from volcanopy.local.process.pod_runner import PodRunner, Surroundings
 from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.status_writer import PODS
 from volcanopy.local.process.users import current_user
 
 SHELL = ("sh", "-c")

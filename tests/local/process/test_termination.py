@@ -9,11 +9,10 @@ from structlog.testing import capture_logs
 from tests.local.process.conftest import NAMESPACE, ProcessCluster, runtime_named
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
-from volcanopy.kube.client.raw_kinds import EVENTS
+from volcanopy.kube.client.raw_kinds import EVENTS, PODS
 from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.local.process import machine
 from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.status_writer import PODS
 
 PRE_STOP = {"lifecycle": {"preStop": {"exec": {"command": ["sleep", "1000"]}}}}
 

@@ -21,6 +21,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.local.log_queries import NoLogError
 from volcanopy.local.process import api_service, container_logs, exec_commands, hosts, pod_status
@@ -34,14 +35,11 @@ from volcanopy.local.process.plain_names import not_resolved, plain_names_of
 from volcanopy.local.process.pod_runner import FIRST_BACK_OFF, PodRunner, Surroundings
 from volcanopy.local.process.program_run import ProgramRun
 from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.status_writer import PODS, StatusWriter
+from volcanopy.local.process.status_writer import StatusWriter
 from volcanopy.local.simulated.heartbeats import Heartbeats
 
 log = structlog.get_logger(__name__)
 
-CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
-SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
-SERVICES: Kind[Json] = Kind("", "v1", "Service", "services", True, dict)
 AUTHORITIES = "kube-root-ca.crt"
 """The ConfigMap of the API server's authorities, which every namespace has; volumes have it without a controller too."""
 OLDEST_MEASUREMENT = 15.0

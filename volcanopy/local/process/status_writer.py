@@ -12,13 +12,12 @@ import structlog
 from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.backoff import answered
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
-from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.process.pod_events import PodEvent, events_of
 
 log = structlog.get_logger(__name__)
-
-PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 
 
 @dataclass

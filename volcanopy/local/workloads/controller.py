@@ -16,6 +16,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import PODS, VOLUME_CLAIMS
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
 from volcanopy.local.simulated.pod_status import stamp
 from volcanopy.local.simulated.timers import TimedWorkers
@@ -24,14 +25,12 @@ from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletio
 
 log = structlog.get_logger(__name__)
 
-PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
-CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 REPLICA_SETS: Kind[Json] = Kind("apps", "v1", "ReplicaSet", "replicasets", True, dict)
 DEPLOYMENTS: Kind[Json] = Kind("apps", "v1", "Deployment", "deployments", True, dict)
 STATEFUL_SETS: Kind[Json] = Kind("apps", "v1", "StatefulSet", "statefulsets", True, dict)
 JOBS: Kind[Json] = Kind("batch", "v1", "Job", "jobs", True, dict)
 WATCHED = (PODS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS)
-_KINDS = {kind.kind: kind for kind in (*WATCHED, CLAIMS)}
+_KINDS = {kind.kind: kind for kind in (*WATCHED, VOLUME_CLAIMS)}
 _WORKERS = 8
 SEEN_LIMIT = 30.0
 """Seconds after which a write counts as seen: an object may come and go while a watch is interrupted."""
@@ -170,7 +169,7 @@ class WorkloadController:
                     if kind == PODS.kind and names.JOB_NAME in (body["metadata"].get("labels") or {}):
                         raise Forbidden(403, message=f"label {names.JOB_NAME} is set by the controllers: remove it")
                     created = await self._client.create(_KINDS[kind], namespace, body)
-                    if kind != CLAIMS.kind and not self._knows(kind, created):
+                    if kind != VOLUME_CLAIMS.kind and not self._knows(kind, created):
                         unseen[created["metadata"]["uid"]] = self._clock()
                 case ObjectDeletion(kind, body):
                     body_meta = body["metadata"]

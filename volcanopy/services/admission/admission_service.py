@@ -30,7 +30,7 @@ from volcanopy.api.model import Problem
 from volcanopy.installed.job_plugins import job_registry
 from volcanopy.jobcontroller.plugins.registry import plugin_problems
 from volcanopy.kube import machine
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, QUEUES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import ApiViews, api_views, in_api
 from volcanopy.kube.client.backoff import answered
@@ -40,7 +40,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import PODS
 from volcanopy.services.admission.access_reviews import may_change_target
 from volcanopy.services.admission.certificate_rotation import Keyring, RotationTimes, SharedKeyring
-from volcanopy.services.admission.cluster_cache import QUEUES, ClusterCache
+from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.job_templates import job_templates
 from volcanopy.services.admission.pod_dry_run import PodDryRuns, pod_maker
 from volcanopy.services.admission.policy_file import PolicyFile, with_schedulers

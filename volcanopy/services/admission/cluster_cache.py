@@ -9,10 +9,10 @@ from volcanopy.admission.context import AdmissionPolicy, Context, MakePod, Plugi
 from volcanopy.admission.feasibility import maximal
 from volcanopy.admission.queue_tree import Amounts, amounts_of
 from volcanopy.api import names
-from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup, Queue
+from volcanopy.api.core import Meta, Node, NodeStatus, PodGroup
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.api.translation import read_with_own_names
-from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES
+from volcanopy.kube.cache.followed_kinds import HYPER_NODES, NAMESPACES, NODES, POD_GROUPS, PRIORITY_CLASSES, QUEUES
 from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector, each_alone
@@ -20,8 +20,6 @@ from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.admission.waiting_jobs import JOBS, WaitingJobs, slim_job, slim_meta
 from volcanopy.services.process.supervisor import Supervisor
-
-QUEUES = Kind(names.SCHEDULING, "v1beta1", "Queue", "queues", False, Queue)
 
 T = TypeVar("T")
 _Shape = tuple[tuple[str, str | int | float], ...]

@@ -7,12 +7,11 @@ from volcanopy.api import names
 from volcanopy.api.core import Queue
 from volcanopy.api.scheduling import PodGroupPhase
 from volcanopy.api.translation import read_with_own_names
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.client.api_client import PAGE
 from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.services.admission.cluster_cache import QUEUES
 
 DEADLINE = 8.0
 """Seconds, less than the webhook timeout."""

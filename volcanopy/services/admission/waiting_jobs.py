@@ -13,7 +13,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Meta, OwnerReference, PodGroup, ReadModel
 from volcanopy.kube.cache.object_counts import ObjectCounts
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client import raw_kinds
 
 
 class QueuedJobSpec(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -42,7 +42,7 @@ class QueuedJob(ReadModel, frozen=True, kw_only=True, gc=False):
     status: QueuedJobStatus = QueuedJobStatus()
 
 
-JOBS: Kind[QueuedJob] = Kind(names.BATCH, "v1alpha1", "BatchJob", "batchjobs", True, QueuedJob)
+JOBS = raw_kinds.JOBS.of(QueuedJob)
 
 Waiter = tuple[str, User]
 """A queue and a submitter."""
