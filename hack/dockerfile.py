@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -83,12 +84,20 @@ def parse(text: str) -> list[Stage]:
 def sent(folder: Path, rules: Iterable[str]) -> list[Path]:
     """Return the files of a folder that .dockerignore does not exclude, relative to it; the last matching rule counts."""
     known = [rule.strip() for rule in rules if rule.strip() and not rule.startswith("#")]
+    included = [rule.removeprefix("!") for rule in known if rule.startswith("!")]
     result = []
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if path.is_file() and not _ignored(relative, known):
-            result.append(relative)
-    return result
+    for top, folders, names in os.walk(folder):
+        here = Path(top).relative_to(folder)
+        result += [
+            here / name for name in names if (folder / here / name).is_file() and not _ignored(here / name, known)
+        ]
+        folders[:] = [
+            name
+            for name in folders
+            if not _ignored(here / name, known)
+            or any(f"{rule}/".startswith(("**/", f"{here / name}/")) for rule in included)
+        ]
+    return sorted(result)
 
 
 def _ignored(path: Path, rules: Iterable[str]) -> bool:
