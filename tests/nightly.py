@@ -1,4 +1,4 @@
-"""The marker `nightly`: cases that `make nightly` runs, and `make test` does not.
+"""What `make nightly` runs and `make test` does not: the cases with the marker `nightly`, and half of the examples of properties.
 
 Each of them repeats a check that `make test` makes with other cases: of the first seeds, or of a row of a table for each rule.
 They take ten times its processor time, and seldom find what the others miss.
@@ -6,6 +6,7 @@ They take ten times its processor time, and seldom find what the others miss.
 
 import pytest
 from _pytest.mark import ParameterSet
+from hypothesis import settings
 
 nightly = pytest.mark.nightly
 
@@ -22,3 +23,8 @@ def seeds(first_nightly: int, end: int, size: int, nightly_size: int = 0) -> lis
         *(pytest.param(group, id=str(group.start)) for group in ranges),
         *(pytest.param(group, id=str(group.start), marks=nightly) for group in nightly_ranges),
     ]
+
+
+def examples(count: int) -> settings:
+    """Return the settings of a property with ``count`` examples at night, new ones, and half as many by day, the same in each run."""
+    return settings(max_examples=count if settings.get_current_profile_name() == "explore" else count // 2)

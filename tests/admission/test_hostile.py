@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.admission.golden_cases import world
 from tests.admission.hostile import reviews
+from tests.nightly import examples
 from volcanopy.admission.context import DryRun, DryRunResult
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
@@ -53,7 +54,7 @@ def _asked(body: Json) -> tuple[DryRun, ...]:
     return dry_runs(request, WORLD) if request is not None else ()
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(examples(25), suppress_health_check=list(HealthCheck))
 @given(reviews())
 def test_huge_reviews_get_a_response(body: Any) -> None:
     try:

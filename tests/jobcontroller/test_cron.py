@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.jobcontroller.flow_world import START, CronWorld
+from tests.nightly import examples
 from volcanopy.api import names
 from volcanopy.jobcontroller.cron import reconcile_cron
 from volcanopy.jobcontroller.plan import CreateJob
@@ -175,7 +176,7 @@ def test_a_changed_schedule_does_not_drop_the_job_that_waits_for_the_last_to_fin
     assert len(world.settle().born) == 2
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     schedule=st.sampled_from(["*/7 * * * *", "@every 13m", "0 * * * *", "@every 45s", "5,25 8-12 * * 1-5"]),
     policy=st.sampled_from(["Allow", "Forbid", "Replace"]),

@@ -3,10 +3,11 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.jobcontroller.flow_world import FlowWorld, job_spec
+from tests.nightly import examples
 from volcanopy.api import names
 from volcanopy.api.alternatives import merged
 from volcanopy.api.core import Pod
@@ -257,7 +258,7 @@ def test_the_history_of_a_job_is_kept_with_its_times() -> None:
 STEPS = st.sampled_from(["Running", "Completed", "Failed", "gone", "Aborted", "Terminated"])
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     edges=st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] > pair[1]), max_size=6),
     policy=st.sampled_from(["stop", "continue", "terminate"]),

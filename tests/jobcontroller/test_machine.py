@@ -6,12 +6,13 @@ objects.
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.jobcontroller.lagging import KINDS, LaggingWorld
 from tests.jobcontroller.world import job, task
+from tests.nightly import examples
 from volcanopy.jobcontroller.phases import STOPPED
 
 Json = dict[str, Any]
@@ -283,7 +284,5 @@ class JobMachine(RuleBasedStateMachine):
             assert set(filled) <= kept, filled
 
 
-JobMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+JobMachine.TestCase.settings = settings(examples(60), stateful_step_count=30)
 TestLife = JobMachine.TestCase

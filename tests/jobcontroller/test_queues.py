@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.jobcontroller.queue_world import QueueWorld
+from tests.nightly import examples
 from volcanopy.api.scheduling import PodGroupPhase, QueueState
 from volcanopy.jobcontroller.queues import SHUT, TRANSITIONS, QueueAction
 
@@ -253,5 +254,5 @@ class Tree(RuleBasedStateMachine):
             self.at_rest()
 
 
-Tree.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Tree.TestCase.settings = settings(examples(60), stateful_step_count=25)
 TestTree = Tree.TestCase

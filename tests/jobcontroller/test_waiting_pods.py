@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.jobcontroller.world import World, job, task
+from tests.nightly import examples
 from volcanopy.jobcontroller import pods
 
 MOST_WAITING = 3
@@ -32,7 +33,7 @@ def waiting(world: World, number: int) -> list[str]:
     return [name for name in of_task(world, number) if "nodeName" not in world.pods[name]["spec"]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), replicas=st.lists(st.integers(1, 20), min_size=1, max_size=3))
 def test_the_minimum_of_a_job_exists_at_once_few_others_wait_and_at_last_all_have_run(
     data: st.DataObject, replicas: list[int]

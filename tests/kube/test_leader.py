@@ -6,10 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube.elections import Machine, NetworkFaults, Server, run_virtual, virtual_loop
+from tests.nightly import examples
 from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.kube.leader.lease import Record
 
@@ -251,7 +252,7 @@ def machines(draw: st.DrawFn, server: Server) -> list[Machine]:
     return result
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), seed=st.integers(0, 2**32), loss=st.floats(0, 0.6), slowest=st.floats(0.001, 60))
 def test_at_most_one_leader_and_eventually_one(data: st.DataObject, seed: int, loss: float, slowest: float) -> None:
     """Calls are lost, there or back, or arrive a minute late; clocks differ; processes stop and go on, or die."""

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.nightly import examples
 from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.kube.cache import shared_parts
@@ -140,7 +141,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(shared._values) <= 4
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(worlds())
 def test_a_plan_for_pods_with_shared_parts_is_the_same(text: str) -> None:
     shared = SharedParts()

@@ -3,10 +3,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from volcanopy.api import core
 from volcanopy.api.container_states import ContainerStatus
 from volcanopy.kube.cache.followed_kinds import slim_pod
@@ -275,7 +276,7 @@ def test_of_the_conditions_of_pods_those_that_are_true_of_each_running_pod_are_n
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.sampled_from(["assume", "write", "fail", "echo", "elsewhere"]), max_size=30))
 def test_after_all_writes_and_events_the_store_equals_the_server(steps: list[str]) -> None:
     """A server with one group: plans, writes, conflicts, their events and writes of others in any order."""

@@ -3,11 +3,12 @@
 import asyncio
 from random import Random
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, WatchPlan, connect, faulty_server
 from tests.kube.reflector_runs import following, names_and_values, stored
+from tests.nightly import examples
 from volcanopy.kube.client.api_client import Client
 
 Step = tuple[str, str]
@@ -78,7 +79,7 @@ async def apply_history(before: list[Step], after: list[Step], scripted: list[Wa
             assert int(reflector.resource_version) >= int(reflector.objects["ns/last"].metadata.resource_version)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(
     before=steps, after=steps, scripted=st.lists(plans, min_size=1, max_size=6), failing=st.lists(faults, max_size=3)
 )

@@ -3,10 +3,11 @@
 from typing import Any
 from unittest import mock
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.scheduler.reference import placement
 from tests.scheduler.strategies import worlds
 from volcanopy.api import core
@@ -71,7 +72,7 @@ def same(one: State, other: State) -> None:
     assert placement.canonical(snapshots[0]) == placement.canonical(snapshots[1])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(worlds(), worlds(), st.data())
 def test_bulk_loading_equals_adding_pods_each_alone(text: str, later: str, data: st.DataObject) -> None:
     """With any previous state, with repeated pods, and with pending effects of plans; so does building the state again."""

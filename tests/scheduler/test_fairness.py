@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from volcanopy.scheduler.engine.shares.hierarchical_drf import Path, Tree, path
 from volcanopy.testing.notation import snapshot
 
@@ -153,7 +154,7 @@ JOBS = st.lists(st.tuples(st.integers(0, len(LEAVES) - 1), AMOUNTS, AMOUNTS), mi
 
 
 @given(JOBS, st.lists(st.tuples(st.integers(0, 7), AMOUNTS), max_size=6))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_shares_equal_the_definition_and_changes_are_undone(
     jobs: list[tuple[int, list[int], list[int]]], changes: list[tuple[int, list[int]]]
 ) -> None:

@@ -3,9 +3,10 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.reference import user_limits
 from tests.scheduler.reference.user_limits import AssignedPod
 from volcanopy.api import core
@@ -49,7 +50,7 @@ def holders(session: Session) -> dict[int, AssignedPod]:
     return result
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(st.integers(0, 10**6), st.sampled_from(CHAINS), st.integers(1, 3))
 def test_limits_equal_the_reference(seed: int, chain: str, count: int) -> None:
     text = limited_world(seed)

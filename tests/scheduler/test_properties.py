@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import nightly
+from tests.nightly import examples
 from tests.scheduler.properties import LATE, PROPERTIES
 from tests.scheduler.random_cases import ARGUMENTS, EXCLUDED, case
 from tests.scheduler.strategies import worlds as random_worlds
@@ -40,7 +41,7 @@ def test_properties_of_random_worlds(name: str, worlds: range) -> None:
             pytest.fail(f"world {seed}, made smaller:\n{small}\n" + "\n".join(problems(name, small, seed)))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(examples(30), suppress_health_check=list(HealthCheck))
 @given(random_worlds(), st.sampled_from(["gang, predicates", "priority, gang | predicates, proportion, nodeorder"]))
 def test_the_same_snapshot_gives_the_same_plan(text: str, plugins: str) -> None:
     seen = snapshot(text)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.scheduler.random_cases import Case
 from tests.scheduler.strategies import cases
 from volcanopy.api import core, quantity
@@ -282,7 +283,7 @@ def claimed(session: Session, own: list[list[int]], row: int) -> list[int]:
     return [max(mine, sum(child[place] for child in below)) for place, mine in enumerate(own[row])]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(cases())
 def test_queue_statuses_equal_sums_over_all_tasks(case: Case) -> None:
     state = State()

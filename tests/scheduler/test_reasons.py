@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
+from tests.nightly import examples
 from tests.scheduler.strategies import crowded_worlds, evicting_configs
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -159,7 +160,7 @@ def after(snapshot: Snapshot, plan: Plan, things: list[object]) -> Iterator[obje
             yield obj
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(crowded_worlds(), evicting_configs())
 def test_a_waiting_job_has_a_reason_that_is_written_once(text: str, rules: SchedulerConfig) -> None:
     things: list[object] = list(world(text))

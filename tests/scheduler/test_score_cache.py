@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.scheduler.reference import placement
 from volcanopy.api import core
 from volcanopy.plugin.uncached import UncachedPlacement
@@ -54,7 +55,7 @@ def crowds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(crowds(), st.sampled_from(SETS))
 def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: str) -> None:
     seen = snapshot(text)
@@ -99,7 +100,7 @@ def terms(draw: st.DrawFn, count: int) -> dict[str, Any]:
     return draw(st.sampled_from((near, away, {"topology_spread_constraints": (spread,)})))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(gangs_with_terms(), st.sampled_from(SETS))
 def test_pods_with_terms_about_pods_are_placed_as_by_the_reference(objects: list[Object], plugins: str) -> None:
     seen = snapshot("", objects)
@@ -110,7 +111,7 @@ def test_pods_with_terms_about_pods_are_placed_as_by_the_reference(objects: list
     assert list(map(str, fast.effects)) == list(map(str, slow.effects))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(crowds(), st.sampled_from(SETS), st.data())
 def test_a_block_of_tasks_scores_as_each_task_on_each_node(text: str, plugins: str, data: st.DataObject) -> None:
     session = Session(snapshot(text), config(plugins))
@@ -163,7 +164,7 @@ class Mixed(Nodes, Plugin[NoArguments]):
 MIXED = Registry({**all_policies().plugins, "mixed": Mixed}, all_policies().actions)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(crowds(), st.sampled_from(("gang, predicates, mixed", "gang, predicates, mixed, binpack")))
 def test_a_plugin_may_read_other_resources_of_other_nodes(text: str, plugins: str) -> None:
     seen = snapshot(text)

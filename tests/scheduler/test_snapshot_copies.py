@@ -4,10 +4,11 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object, State
@@ -73,7 +74,7 @@ def other(obj: Object, number: int) -> Object:
     return obj
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@examples(30)
 @given(worlds(), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 200), st.booleans()), min_size=3, max_size=14))
 def test_a_snapshot_equals_one_made_anew_and_stays_as_it_is(text: str, steps: list[tuple[int, int, bool]]) -> None:
     objects = list(world(text))

@@ -4,9 +4,10 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from volcanopy.scheduler.actions.allocate import topology_search
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -18,7 +19,7 @@ from volcanopy.scheduler.model.topology import HyperNodeTable
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import NOW, config, snapshot, world
 
-many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = examples(40)
 
 PLUGINS = (
     "gang, predicates",
@@ -122,7 +123,7 @@ def test_the_order_in_which_objects_arrive_does_not_matter(text: str, plugins: s
     assert plans[0] == plans[1]
 
 
-@settings(many, max_examples=20)
+@examples(20)
 @given(worlds(), st.sampled_from(PLUGINS), st.sampled_from(ACTIONS[:2]))
 def test_cycles_with_topologies_become_stable(text: str, plugins: str, actions: str) -> None:
     simulation = Simulation(world(text), config(plugins, actions))

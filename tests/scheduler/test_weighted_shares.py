@@ -3,9 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.reference.weighted_shares import QueueNode, level, shares_of
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
@@ -28,7 +29,7 @@ def portions(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int]]]:
 
 
 @given(portions())
-@settings(max_examples=200)
+@examples(200)
 def test_a_total_is_divided_by_weight_between_the_least_and_the_most(
     case: tuple[int, list[tuple[int, int, int]]],
 ) -> None:
@@ -92,7 +93,7 @@ def reduce_guarantees(queue: QueueNode, total: int) -> int:
 
 
 @given(trees())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_fair_shares_are_exact_at_every_level(case: tuple[int, list[QueueNode], str]) -> None:
     """Each level is rounded to whole milli-cpus, so a queue may differ by the number of its ancestors."""
     total, tops, text = case

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -162,7 +163,7 @@ def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 120 * 366 * 86400 * 10**6))
-@settings(max_examples=100)
+@examples(100)
 def test_times_are_kept_in_seconds(microseconds: int) -> None:
     """Measurements are written as seconds and read as moments: nothing is lost on the way."""
     seconds = (datetime(1990, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).timestamp()

@@ -3,10 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.whatif.asking import batch_job, bodies, engine, loaded
 from volcanopy.api import names
 from volcanopy.scheduler.policy.config import SchedulerConfig
@@ -126,7 +127,7 @@ def _is_later(before: StartEstimate, after: StartEstimate) -> bool:
     return after.time > before.time
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     ends=st.lists(st.integers(1000, 9000), min_size=2, max_size=6),
     times=st.lists(st.integers(1, 900), min_size=1, max_size=6).map(sorted),

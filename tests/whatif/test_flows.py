@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.whatif.asking import Json, ask, batch_job, bodies, find
 from volcanopy.testing.notation import NOW
 from volcanopy.whatif.answer import Answer, JobAnswer
@@ -101,7 +102,7 @@ def test_a_later_job_waits_for_nodes_as_any_other() -> None:
     assert minutes(of(answer, "f-b")) == 70, "it is created when the other job has waited for longer"
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.sets(st.integers(0, 4), max_size=3), min_size=1, max_size=5), st.data())
 def test_in_an_empty_cluster_each_job_starts_at_the_end_of_its_longest_path(
     dependencies: list[set[int]], data: st.DataObject

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from volcanopy.local.process.beneath import PathError, open_beneath, open_source, opened, real_path
 
 LINKS = {
@@ -126,7 +127,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_opened_never_leads_out(
 NAMES = st.sampled_from(["..", ".", "", "/", "folder", "file", "sub", "new", "\n", "…", "a" * 300, *LINKS])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(names=st.lists(NAMES, max_size=6), separator=st.sampled_from(["/", "//", "/./"]))
 def test_no_path_leads_out(names: list[str], separator: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.getbasetemp() / "no_path_leads_out"

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.nightly import examples
 from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, seen
 from tests.scheduler.strategies import GANG_CHAINS, evicting_configs
 from volcanopy.api import core
@@ -26,7 +27,7 @@ from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 
 REST = 5
-many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(examples(25), suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.actions.test_bundle_properties import bundles_of, is_claimed_by_others
 from tests.scheduler.properties import assert_nominations_are_kept, gate_pending, nominated_for
 from tests.scheduler.strategies import crowded_worlds, evicting_configs
@@ -15,7 +16,7 @@ from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 
-many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = examples(40)
 REST = 5
 
 

@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.reference import placement
 from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob, allowed_count
@@ -46,7 +47,7 @@ def rejections(session: Session) -> dict[int, Rejection | None]:
     return {job: recorded.rejection for job, recorded in session.rejections.reasons.items()}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100)
 @given(queues_of_singles(), st.sampled_from(SETS))
 def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugins: str) -> None:
     seen = snapshot(text)
@@ -65,7 +66,7 @@ def test_quick_placement_of_single_tasks_equals_plain_placement(text: str, plugi
     assert list(quick.rejections.order) == list(usual.rejections.order)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(100)
 @given(queues_of_singles(), st.sampled_from(SETS))
 def test_hook_results_for_many_jobs_equal_those_for_each(text: str, plugins: str) -> None:
     session = Session(snapshot(text), config(plugins))
@@ -111,7 +112,7 @@ def test_a_requeued_job_is_ordered_by_its_new_key() -> None:
     assert not queue
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(1, 20), st.integers(0, 21), st.integers(0, 21))
 def test_the_allowed_count_equals_a_linear_search(count: int, limit: int, share: int) -> None:
     """The rejection that is recorded is that of all tasks, unless another gate rejects a single one."""

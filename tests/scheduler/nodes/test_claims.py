@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.reference import claims as twin
 from volcanopy.api import core
 from volcanopy.api.builtin import devices, storage
@@ -58,7 +59,7 @@ def objects_of(text: str, kind: type[Any]) -> list[Any]:
 
 
 @given(clusters_with_volumes())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_node_is_rejected_exactly_if_the_claims_cannot_be_bound(text: str) -> None:
     shot = snapshot(text)
     session = Session(shot, config("predicates"))
@@ -80,7 +81,7 @@ def test_a_node_is_rejected_exactly_if_the_claims_cannot_be_bound(text: str) -> 
 
 
 @given(clusters_with_volumes(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_plans_bind_each_volume_once_and_only_where_it_is_accessible(text: str, random_order: random.Random) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
@@ -99,7 +100,7 @@ def test_plans_bind_each_volume_once_and_only_where_it_is_accessible(text: str, 
 
 
 @given(clusters_with_volumes(), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_rollback_releases_assumed_volumes(text: str, data: st.DataObject) -> None:
     """Every answer after a rollback equals the one before."""
     shot = snapshot(text)
@@ -160,7 +161,7 @@ cards = st.lists(st.sampled_from(["0", "1", ""]), max_size=4).map(
 
 
 @given(claims, cards, st.sets(st.sampled_from("0123")))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_devices_are_allocated_exactly_if_an_allocation_exists(
     claims: list[devices.ResourceClaim], cards: list[twin.Card], taken: set[str]
 ) -> None:
@@ -204,7 +205,7 @@ def clusters_with_devices(draw: st.DrawFn) -> str:
 
 
 @given(clusters_with_devices())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_plans_allocate_each_device_once(text: str) -> None:
     shot = snapshot(text)
     made = schedule(shot, config("gang | predicates, nodeorder", "allocate"))
@@ -215,7 +216,7 @@ def test_plans_allocate_each_device_once(text: str) -> None:
 
 
 @given(clusters_with_devices())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_assumed_devices_are_taken_in_the_next_cycle(text: str) -> None:
     """The plan is assumed until the API server confirms it."""
     state = State()
@@ -236,7 +237,7 @@ def test_assumed_devices_are_taken_in_the_next_cycle(text: str) -> None:
 
 
 @given(st.one_of(clusters_with_volumes(), clusters_with_devices()), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_claim_cache_depends_on_the_objects_alone(text: str, data: st.DataObject) -> None:
     claim_tables: list[Any] = [obj for obj in world(text) if isinstance(obj, CLAIM_KINDS)]
     history: list[tuple[bool, Object]] = []
@@ -300,7 +301,7 @@ def clusters_with_attached_volumes(draw: st.DrawFn) -> str:
 
 
 @given(clusters_with_attached_volumes(), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_attached_volumes_are_counted_once_per_node(text: str, data: st.DataObject) -> None:
     objects = world(text)
     state = State()

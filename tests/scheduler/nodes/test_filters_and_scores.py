@@ -5,9 +5,10 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.nodes.random_clusters import RandomCluster, random_clusters
 from tests.scheduler.nodes.sessions import scope_of
 from tests.scheduler.reference import node_filters as twin
@@ -99,7 +100,7 @@ def current_tallies(data: st.DataObject) -> AbstractContextManager[object]:
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_rejection_reason_ofequal_the_reference(cluster_state: RandomCluster, data: st.DataObject) -> None:
     plugin = Predicates(PredicatesArguments(), cluster_state.cluster)
     with Statement(cluster_state.ledger) as statement, current_tallies(data):
@@ -114,7 +115,7 @@ def test_rejection_reason_ofequal_the_reference(cluster_state: RandomCluster, da
 
 
 @given(random_clusters(), weights, st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_scores_equal_the_reference(cluster_state: RandomCluster, chosen: dict[str, int], data: st.DataObject) -> None:
     plugin = order_of(cluster_state, chosen)
     count = len(cluster_state.ledger.snapshot.nodes)
@@ -148,7 +149,7 @@ def answers(
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCluster, data: st.DataObject) -> None:
     """Answers with a node scope do not depend on other nodes, nor on the other nodes of a query."""
     plugins = (
@@ -174,7 +175,7 @@ def test_placements_change_answers_only_within_the_scope(cluster_state: RandomCl
 
 
 @given(random_clusters(), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_a_run_of_equal_tasks_is_evaluated_as_each_alone(cluster_state: RandomCluster, data: st.DataObject) -> None:
     """Rows with n tasks of the run assumed as placed have the answers of the node with n equal tasks."""
     plugins = (

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -80,7 +81,7 @@ def clusters(draw: st.DrawFn) -> tuple[str, Counted]:
     return "\n".join(lines), counted
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(clusters(), st.data())
 def test_scores_and_free_gpus_follow_placements_and_rollbacks(given_: tuple[str, Counted], data: st.DataObject) -> None:
     text, counted = given_

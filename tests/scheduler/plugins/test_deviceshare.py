@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import names
 from volcanopy.devices.cards import device_kind
@@ -399,7 +400,7 @@ def test_the_card_of_a_terminating_pod_stays_nominated() -> None:
     assert not plan.of(Evict)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_no_card_is_overcommitted(data: st.DataObject) -> None:
     """Random nodes and jobs: the assignments in annotations fit every card, in any order of arrival."""

@@ -1,9 +1,10 @@
 """capacity in a tree: what the children of a queue leave of its share is for those of them that request more."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
@@ -95,7 +96,7 @@ def test_a_sibling_gives_back_what_its_owner_requests() -> None:
     assert evicted == ["d"] * 6
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.tuples(*[st.integers(0, 6)] * 3), st.integers(0, 12), st.integers(0, 12))
 def test_siblings_together_use_what_their_parent_deserves(deserved: tuple[int, int, int], lab: int, desk: int) -> None:
     team = max(deserved[2], deserved[0] + deserved[1])

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
 from volcanopy.devices.cards.card_selection import CardShare
@@ -183,7 +184,7 @@ def test_the_name_of_an_instance_is_read_from_the_annotation() -> None:
 GROUPS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(GROUPS, st.lists(st.integers(0, 11), max_size=3), st.integers(1, 7))
 def test_the_instance_chosen_equals_that_of_a_search_one_by_one(
     groups: list[list[int]], taken: list[int], requested: int

@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import argument_error, evicted, seen
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
@@ -180,7 +181,7 @@ def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any]
 nodes = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=2, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(nodes, st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=8))
 def test_each_victim_is_above_the_target_and_fits_a_quiet_node(
     loads: list[tuple[int, int]], pods: list[tuple[int, int]]

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.cluster_over_time import ClusterOverTime
 from tests.scheduler.plugins.scene import argument_error
 from volcanopy.api import core, names
@@ -541,7 +542,7 @@ def test_invalid_arguments_are_rejected(arguments: Mapping[str, Any], sentence: 
     assert sentence in argument_error("reservation", arguments)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("", "10m", "30m", "2h"))), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("", "5m", "20m", "3h"))), max_size=5),

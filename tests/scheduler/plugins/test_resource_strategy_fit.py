@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policies.nodes.resource_strategy_fit import SCORING_KEY, WEIGHT_KEY
@@ -152,7 +153,7 @@ def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any]
 amounts = st.integers(0, 6)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(1, 8), amounts, amounts), min_size=1, max_size=4),
     st.tuples(amounts, amounts),

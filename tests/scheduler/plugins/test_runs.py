@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, seen
 from tests.scheduler.reference.placement import actions
 from volcanopy.plugin.uncached import UncachedPlacement
@@ -56,7 +57,7 @@ def crowds(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(crowds(), st.sets(st.sampled_from(sorted(PLUGINS)), min_size=1), st.integers(0, 90))
 def test_a_run_is_placed_as_single_tasks(text: str, chosen: set[str], load: int) -> None:
     snapshot = seen(text, {"n0": (load, 10), "n1": (30, load), "n2": (0, 0)}, now=NOW.replace(hour=10))

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -143,7 +144,7 @@ def test_invalid_arguments_are_rejected_with_a_message() -> None:
 counts = st.integers(0, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=4),
     st.tuples(counts, counts, counts).filter(any),

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from tests.scheduler.reference.placement import actions
 from volcanopy.api import core
@@ -164,7 +165,7 @@ loads = st.dictionaries(st.sampled_from(["n0", "n1", "n2"]), st.tuples(st.intege
 jobs = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(loads, jobs, jobs)
 def test_runs_are_placed_as_single_tasks_by_usage(
     measured: dict[str, tuple[int, int]], old: list[tuple[int, int, int]], new: list[tuple[int, int, int]]
