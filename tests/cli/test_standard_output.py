@@ -10,7 +10,7 @@ import pytest
 from tests.cli.explain.golden_cases import world
 from tests.cli.run_commands import COMMAND
 
-COMMANDS = (["--help"], ["job", "--help"], ["crd"], ["--version"], ["completion", "bash"])
+COMMANDS = (["--help"], ["crd"], ["--version"])
 READS = (
     "queue tree",
     "queue list",

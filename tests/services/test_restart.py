@@ -119,7 +119,7 @@ async def test_a_repeatedly_killed_scheduler_binds_every_gang_once(cluster: Clus
             sys.executable, "-m", "tests.services.scheduler_process", cluster.server.url, cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        trap.set(process.pid, rng.randint(1, 20))
+        trap.set(process.pid, rng.randint(5, 25))
         ended, done = asyncio.create_task(process.wait()), asyncio.create_task(observer.bound(GANGS * SIZE))
         await asyncio.wait((ended, done), return_when=asyncio.FIRST_COMPLETED)
         if ended.done():

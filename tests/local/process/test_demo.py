@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.invocation import ROOT, USER, as_root, volcanopy
+from tests.nightly import nightly
 
 OPTIONAL = ("bwrap", "unshare", "nsenter", "setpriv")
 RESULTS = (
@@ -75,6 +76,7 @@ def test_the_image_of_the_readme_shows_the_demo() -> None:
         assert re.search(result.strip(), words), f"{result} is not in:\n{words}"
 
 
+@nightly
 @as_root
 def test_as_root_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
     check(run_demo(open_folder, user=False, options=("--isolation", "plain")), "plain processes")

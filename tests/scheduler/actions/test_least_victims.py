@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from tests import nightly
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
@@ -19,7 +20,8 @@ from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.testing.notation import NOW, snapshot, world
 
-WORLDS = 60
+DAY, NIGHT = 30, 60
+"""How many worlds are drawn."""
 DESERVED = 6
 """Cpus that the queue of the victims deserves."""
 
@@ -133,10 +135,11 @@ def sets(jobs: Sequence[Running]) -> Iterator[frozenset[str]]:
     return iter(chosen)
 
 
+@pytest.mark.parametrize("seeds", nightly.seeds(DAY, NIGHT, DAY))
 @pytest.mark.parametrize("action", ["preempt", "reclaim", "gangpreempt", "gangreclaim"])
-def test_no_set_of_victims_that_suffices_costs_less(action: str) -> None:
+def test_no_set_of_victims_that_suffices_costs_less(action: str, seeds: range) -> None:
     across, evicting = "reclaim" in action, 0
-    for seed in range(WORLDS):
+    for seed in seeds:
         dice = Random(f"{action} {seed}")
         nodes, jobs = running_jobs(dice)
         count = 1
@@ -157,4 +160,4 @@ def test_no_set_of_victims_that_suffices_costs_less(action: str) -> None:
                     f"seed {seed}: {sorted(others)} instead of {sorted(evicted)}\n{text}\n{jobs}"
                 )
         evicting += bool(evicted)
-    assert evicting > WORLDS / 8
+    assert evicting > len(seeds) / 8

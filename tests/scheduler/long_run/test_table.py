@@ -1,6 +1,7 @@
 """The table of long runs: shares, waits, evictions and utilisation stay within their bounds.
 
-`make test` runs one row or two for each rule, policy and kind of work; `make nightly` runs the others.
+`make test` runs a row or two for each rule and the configuration that is its own; `make nightly` runs the others.
+Shares in a tree are measured by day in :mod:`.test_idle_periods`.
 """
 
 from collections.abc import Iterable
@@ -19,17 +20,12 @@ LATE_RECLAIM = "the heaviest queue comes late, reclaim"
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
 TESTED = {
     "flat queues",
-    "flat queues, pods 2 cycles late",
     GANGS,
-    "tree of three levels",
-    "hierarchical drf",
-    "elastic jobs",
     "capacity, deserved 1:2:3, reclaim",
     "users of a fair queue",
     "a gang of half the cluster, sla of 10 minutes",
     "a gang of half the cluster, priority, preempt",
     "jobs of high priority for a while",
-    "a gang of the whole cluster in one of three queues",
     "jobs of two priorities, preempt",
 }
 """The rows of `make test`."""
@@ -143,7 +139,9 @@ def test_reservations_cost_little_utilisation(name: str) -> None:
     assert measured(name).utilisation >= without_singles(CASES[name]).utilisation - 5
 
 
-@pytest.mark.parametrize("name", rows(["flat queues", f"{PODS}, reclaim", USER_CASES[0].name]))
+@pytest.mark.parametrize(
+    "name", [USER_CASES[0].name, *(pytest.param(name, marks=nightly) for name in ("flat queues", f"{PODS}, reclaim"))]
+)
 def test_restarts_change_nothing(name: str) -> None:
     case = CASES[name]
     assert measure(replace(case, restarts=tuple(range(0, 90, 13))), cycles=90) == measure(case, cycles=90)
