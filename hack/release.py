@@ -92,7 +92,7 @@ def problems(version: str, changelog: str, chart: Mapping[str, Any], others: Map
 
 def chart_metadata(chart: Mapping[str, Any], origin: Origin) -> dict[str, Any]:
     """Return the metadata of the chart with what depends on the repository: links, icon and annotations of Artifact Hub."""
-    crds = [yaml.safe_load(file.read_text("utf-8")) for file in sorted((CHART / "crds").glob("*.yaml"))]
+    crds = [yaml.load(file.read_text("utf-8"), yaml.CSafeLoader) for file in sorted((CHART / "crds").glob("*.yaml"))]
     kinds = [
         {"kind": crd["spec"]["names"]["kind"], "version": served["name"], "name": crd["metadata"]["name"]}
         for crd in crds

@@ -1,6 +1,5 @@
 """The generated read models of custom resources."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +10,10 @@ from hack import readmodels
 from volcanopy.api import alternatives, core, model, scheduling
 from volcanopy.api.crd import RESOURCES
 
-SOURCES = readmodels.sources()
 
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
-def test_the_read_models_are_those_of_the_full_models(path: Path) -> None:
-    assert path.read_text("utf-8") == SOURCES[path], "call `make golden`"
+def test_the_read_models_are_those_of_the_full_models() -> None:
+    differing = [path.name for path, text in readmodels.sources().items() if path.read_text("utf-8") != text]
+    assert differing == [], "call `make golden`"
 
 
 @pytest.mark.parametrize(

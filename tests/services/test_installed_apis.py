@@ -15,8 +15,6 @@ from volcanopy.local.cluster import connection_to
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.supervisor import PartFailedError, Supervisor
 
-DEFINITIONS = [crd for crd in crds_of((VOLCANO,)) if crd["spec"]["group"].startswith(("batch.", "scheduling.", "bus."))]
-
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
@@ -33,8 +31,9 @@ async def test_a_process_ends_when_the_definitions_of_a_further_api_appear(clien
     assert (await apis.installed()).bindings == (VOLCANOPY,)
     apis.watch(supervisor)
     supervising = asyncio.create_task(supervisor.run())
-    part, whole = DEFINITIONS[:1], DEFINITIONS[1:]
-    await Creator(client).create(part)
+    kinds = ("batch.", "scheduling.", "bus.")
+    part, *whole = (crd for crd in crds_of((VOLCANO,)) if crd["spec"]["group"].startswith(kinds))
+    await Creator(client).create([part])
     assert not supervising.done()
     await Creator(client).create(whole)
     with pytest.raises(PartFailedError, match="definitions of the API volcano were installed"):
