@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 import structlog
@@ -35,6 +37,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a cluster whose node runs pods as processes."""
+    if Path(sys.prefix).is_relative_to(gettempdir()):
+        pytest.fail(
+            f"{sys.prefix} does not exist in containers, which have a {gettempdir()} of their own: move the checkout"
+        )
     path = tmp_path_factory.mktemp("cluster") / "kubeconfig"
     with local_cluster(path, *(["--run-as-root"] if os.getuid() == 0 else [])):
         yield path
