@@ -28,11 +28,6 @@ class WatchedObjects:
         """The current objects by ``namespace/name``."""
         return self._reflector.objects
 
-    @property
-    def fault(self) -> str:
-        """The error that interrupts the watch at present; empty if there is none."""
-        return self._reflector.fault
-
     def with_uid(self, uid: str) -> Json | None:
         """Return the object with this uid; None when it does not exist any more."""
         return next((body for body in self.objects.values() if body["metadata"]["uid"] == uid), None)

@@ -88,10 +88,6 @@ class DelayedWrites:
         """The number of waiting writes."""
         return len(self._waiting)
 
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether a write waits for this key."""
-        return key in self._waiting
-
     async def flush(self) -> None:
         """Start all waiting writes and wait for them; accept no more."""
         self.flushing = True

@@ -80,11 +80,6 @@ class SimulatedPodStatus(core.ReadModel, frozen=True, kw_only=True, gc=False):
     container_statuses: tuple[SimulatedContainerStatus, ...] = ()
     init_container_statuses: tuple[SimulatedContainerStatus, ...] = ()
 
-    @property
-    def over(self) -> bool:
-        """Whether the pod has ended."""
-        return self.phase in {"Succeeded", "Failed"}
-
 
 class SimulatedPod(core.ReadModel, frozen=True, kw_only=True, gc=False):
     """A pod."""

@@ -233,9 +233,6 @@ class Plan:
     def __iter__(self) -> Any:
         return iter(self.effects)
 
-    def __len__(self) -> int:
-        return len(self.effects)
-
     def of(self, *kinds: type[Any]) -> list[Any]:
         """The effects of these kinds, in order."""
         return [effect for effect in self.effects if isinstance(effect, kinds)]

@@ -226,11 +226,6 @@ class FieldSelector:
             terms.append((part[: match.start()], operator, _unescape(part[match.end() :])))
         return cls(tuple(terms))
 
-    @property
-    def empty(self) -> bool:
-        """Whether every object matches."""
-        return not self.terms
-
     def matches(self, get: Callable[[str], str]) -> bool:
         """Whether the object whose fields `get` reads (empty text where unset) is selected."""
         return all((get(path) == value) == (operator == "=") for path, operator, value in self.terms)

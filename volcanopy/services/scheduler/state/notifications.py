@@ -72,6 +72,3 @@ class ChangeWaiters:
         """Set the events of this object."""
         for event in self._waiting.get(key, ()):
             event.set()
-
-    def __len__(self) -> int:
-        return len(self._waiting)

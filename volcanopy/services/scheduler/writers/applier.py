@@ -92,10 +92,6 @@ class Applier:
         """The number of delayed writes."""
         return len(self._later)
 
-    async def apply(self, plan: Plan) -> Applied:
-        """Apply a plan; done when its effects on pods and its changes of phase are."""
-        return await self.submit(plan)
-
     def submit(self, plan: Plan) -> asyncio.Task[Applied]:
         """Start to apply a plan: its writes are queued at once, the task returns the result."""
         first = [task for task in (self._groups.enqueue(key) for key in _admitted_first(plan)) if task is not None]
