@@ -55,6 +55,7 @@ def script(tmp_path: Path, *lines: str) -> Path:
         (["--tasks=2 --out=%j.out --err=%j.err --job=short"], {"cpu": "2", "name": "short-12345678"}),
         (["--tasks-per-node=3"], {"cpu": "3"}),
         (["--requeue"], {"max_retry": 3}),
+        (["--no-requeue"], {"max_retry": 1}),
     ],
 )
 def test_an_option_of_the_script_becomes_one_of_the_job(

@@ -95,6 +95,17 @@ async def test_a_failed_job_of_a_flow_is_recreated(cluster: Cluster) -> None:
     assert failed["status"]["jobStatusList"][0]["attempt"] == 1
 
 
+async def test_a_flow_that_failed_terminates_its_other_jobs(cluster: Cluster) -> None:
+    cluster.ends = ""
+    async with controller(cluster):
+        for name in ("a", "b"):
+            await template(cluster, name, maxRetry=0)
+        await flow(cluster, "f", {"name": "a"}, {"name": "b"}, failurePolicy="terminate")
+        await cluster.until(lambda: cluster.phase("f-a") == cluster.phase("f-b") == "Running")
+        await cluster.set_pod("f-a-a-0", "Failed", 1)
+        await cluster.until(lambda: cluster.phase("f-b") in {"Terminating", "Terminated"})
+
+
 async def test_a_cron_job_creates_jobs_on_schedule_and_limits_its_history(cluster: Cluster) -> None:
     manifest: Json = {
         "apiVersion": CRON_JOBS.api_version,

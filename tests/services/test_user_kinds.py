@@ -1,17 +1,22 @@
 """The cache and the audit of the kinds that users write: an edge may repeat, reorder and omit, the controllers see the truth."""
 
-from typing import Any
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from tests.services.service_cluster import Cluster
 from volcanopy.kube.cache.watch import Change, ChangeType
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.decoding import Listing
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.kube.client.kinds import Bare, Json
+from volcanopy.kube.client.kinds import Bare, Json, Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.services.controllers.user_kinds import GRACE, EdgeError, WatchedKind
+from volcanopy.services.controllers import user_kinds
+from volcanopy.services.controllers.user_kinds import GRACE, EdgeError, UserKinds, WatchedKind
 
 
 def job(version: int, uid: str = "u", name: str = "a") -> Json:
@@ -189,3 +194,27 @@ def test_all_events_have_a_name() -> None:
     from volcanopy.services.controllers.user_kinds import _EVENTS
 
     assert set(ChangeType) - set(_EVENTS) == {ChangeType.UNREADABLE}
+
+
+async def test_a_kind_that_is_served_later_ends_the_edge_which_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[list[SimpleNamespace] | Exception] = [
+        [],
+        NoAnswer("url", "refused", maybe_applied=False),
+        [SimpleNamespace(name=JOBS.plural)],
+    ]
+
+    async def discovery(*_: Any) -> list[SimpleNamespace]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def edge(kinds: Sequence[Kind[Json]], _: Any) -> None:
+        assert not kinds
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(user_kinds, "served_kinds", discovery)
+    users = UserKinds(cast("Client", None), [JOBS], [], lambda *_: None, edge, sleep=lambda _: asyncio.sleep(0))
+    with pytest.raises(EdgeError, match=f"^{JOBS.plural}.{JOBS.group} is served now$"):
+        await users.run()
+    await users.listed()

@@ -27,6 +27,8 @@ A, C = 'device.attributes["gpu.example.com"]', 'device.capacity["gpu.example.com
         ('device.attributes["numa.example.com"].socket > 0', True),
         (f'{A}.driverVersion.isGreaterThan(semver("1.9.0"))', True),
         (f'{A}.driverVersion.compareTo(semver("1.10.0-rc.1")) > 0', True),
+        (f"{A}.driverVersion.major() == 1 && {A}.driverVersion.minor() == 10 && {A}.driverVersion.patch() == 0", True),
+        ('isSemver("1.9.0") && !isSemver("1.9") && isQuantity("40Gi") && !isQuantity("40Gib")', True),
         (f'{C}.memory.compareTo(quantity("40960Mi")) == 0', True),
         (f'{C}.memory.isLessThan(quantity("20Gi"))', False),
         ('"model" in device.attributes["nobody.example.com"]', False),
@@ -45,6 +47,7 @@ def test_expressions_match_devices(text: str, matches: bool) -> None:
         (f"{A}.color", "no such key: color"),
         (f"{A}.model", "the result is of type str, not bool"),
         (f'{A}.model.compareTo(quantity("1")) > 0', "'a100' is not a quantity"),
+        (f"{A}.model.major() > 0", "'a100' is not a version such as 1.2.3"),
         ("1 +", "Syntax error"),
     ],
 )
