@@ -129,7 +129,8 @@ class Cluster:
         following = asyncio.create_task(reflector.run(lambda _: changed.set()))
         try:
             async with asyncio.timeout(seconds):
-                while not (reflector.synced.is_set() and holds(list(reflector.objects.values()))):
+                await reflector.synced.wait()  # a list without objects changes nothing
+                while not holds(list(reflector.objects.values())):
                     await changed.wait()
                     changed.clear()
         except TimeoutError:
