@@ -97,6 +97,22 @@ async def test_the_page_of_a_job_equals_explain_with_its_remedies(gangs: Run, ku
     assert document["actions"] == ["suspend", "delete"]
 
 
+async def test_the_page_of_a_queue_has_its_limits_its_users_and_its_jobs_in_their_order(
+    gangs: Run, kubeconfig: Path
+) -> None:
+    async with page(kubeconfig) as (url, session):
+        document = await get(session, f"{url}api/queue?name=default&resource=cpu")
+        decisions = await get(session, f"{url}api/decisions")
+        async with session.get(f"{url}api/queue?name=none") as missing:
+            assert (await missing.json())["error"] == 'queue "none" not found'
+    assert [row[1] for row in document["jobs"]["rows"] if row[0] == "test-server"] == ["waits", "runs"]
+    assert (document["queue"], document["state"], document["weight"]) == ("default", "Open", 1)
+    limits = {limit["resource"]: limit for limit in document["limits"]}
+    assert limits["cpu"].keys() == {"resource", "allocated", "fairShare", "waiting", "capability", "guarantee"}
+    assert sum(pods for *_, pods in document["users"]) >= 2
+    assert decisions["perMinute"].keys() == {"admitted", "placed", "evicted"}
+
+
 async def test_the_map_shows_each_pod_on_its_node(gangs: Run, kubeconfig: Path) -> None:
     async with page(kubeconfig) as (url, session):
         document = await get(session, f"{url}api/nodes")
