@@ -235,8 +235,13 @@ def test_a_pod_that_cannot_call_the_function_says_so(tmp_path: Path, change: dic
     assert message in str(error)
 
 
-async def test_a_call_is_awaited(executor: Executor) -> None:
-    assert await executor.submit(abs, -2) == 2
+async def test_a_call_is_awaited_and_is_not_an_argument_of_another_one(executor: Executor) -> None:
+    call = executor.submit(abs, -2)
+    with pytest.raises(ValueError, match=r"the arguments of abs cannot be pickled: .*use its result\(\)"):
+        executor.submit(abs, call)  # type: ignore[arg-type]
+    with pytest.raises(JobError, match="timeout: '60' is of type str: use seconds"):
+        call.result("60")  # type: ignore[arg-type]
+    assert await call == 2
 
 
 def test_a_large_argument_and_one_that_cannot_be_pickled_are_named(tmp_path: Path) -> None:
@@ -277,6 +282,7 @@ for thread in threading.enumerate():
         ({"cpu": "lots"}, "cpu: 'lots'"),
         ({"memory": -1}, "memory: '-1' is negative"),
         ({"deadline": "soon"}, "deadline: 'soon'"),
+        ({"maximum_size": "10M"}, "maximum_size: '10M' is of type str: use a number of bytes"),
     ],
 )
 def test_an_invalid_value_of_an_executor_is_named_at_once(

@@ -1,5 +1,6 @@
 """The Python SDK on a running cluster, and that importing the package stays cheap."""
 
+import asyncio
 import inspect
 import math
 import re
@@ -150,7 +151,31 @@ def test_invalid_values_are_named() -> None:
         Job(["true"], array="x")
     with pytest.raises(JobError, match=r"^name: 'My Job' is invalid: use lower case letters"):
         Job(["true"], name="My Job")
+    with pytest.raises(JobError, match=r"^minimum: 3 exceeds replicas 2$"):
+        Job(["true"], replicas=2, minimum=3)
     assert Job(["true"], deadline="2h").manifest["spec"]["activeDeadlineSeconds"] == 7200
+
+
+def test_a_rejection_is_a_sentence_of_its_own_after_few_frames(kubeconfig: Path) -> None:
+    sentence = r'^rejected by the cluster: spec.queue: Not found: queue "nope": create it or choose another queue$'
+    with pytest.raises(JobError, match=sentence) as caught:
+        Job(["true"], queue="nope", kubeconfig=kubeconfig).submit()
+    assert len(caught.traceback) <= 3
+
+
+async def test_a_job_is_submitted_once(kubeconfig: Path) -> None:
+    job = AsyncJob(["true"], image="busybox", cpu=0.1, kubeconfig=kubeconfig)
+    first, second = await asyncio.gather(job.submit(), job.submit(), return_exceptions=True)
+    assert first is None
+    assert isinstance(second, JobError)
+
+
+def test_a_job_that_was_rejected_can_be_submitted_again(kubeconfig: Path) -> None:
+    job = Job(["true"], name="again", queue="nope", image="busybox", cpu=0.1, kubeconfig=kubeconfig)
+    with pytest.raises(JobError):
+        job.submit()
+    job.manifest["spec"]["queue"] = "default"
+    assert job.submit().name == "again"
 
 
 def test_a_job_is_found_by_name_and_listed_by_queue_and_phase(kubeconfig: Path) -> None:

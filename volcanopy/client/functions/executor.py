@@ -127,6 +127,7 @@ class Executor(futures.Executor):
         kubeconfig: Path | str | None = None,
     ) -> None:
         check_types(str, "a string", image=image, claim=claim, python=python, queue=queue, deadline=deadline)
+        check_types(int, "a number of bytes", maximum_size=maximum_size)
         with job_errors():
             self._storage = Storage(folder_of(folder), claim, maximum_size)
         if image and not claim and "://" not in self._storage.location:
@@ -228,14 +229,15 @@ class Executor(futures.Executor):
         calls: list[FunctionJob[Any]] = [
             FunctionJob(Element(job, index, count), self._open_job, self._shows_progress) for index in range(count)
         ]
-        self._calls = [call for call in self._calls if not call.done()] + calls
+        with self._lock:
+            self._calls = [call for call in self._calls if not call.done()] + calls
         self._run(self._add(label, calls))
         return calls
 
     async def _add(self, label: str, calls: list[FunctionJob[Any]]) -> None:
         """Observe calls; runs in the loop's thread."""
+        await self._connected.load()
         if label not in self._observers or self._observers[label][1].done():
-            await self._connected.load()
             observer = Observer(self._connected.new_client, self._connected.namespace, label, self._storage)
             self._observers[label] = (observer, asyncio.create_task(observer.run()))
         self._observers[label][0].add(calls)
@@ -249,7 +251,10 @@ class Executor(futures.Executor):
             if self._thread is None:
                 self._thread = _LoopThread(self._observers)
                 weakref.finalize(self, self._thread.stop).atexit = False
-        return asyncio.run_coroutine_threadsafe(work, self._thread.loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._thread.loop).result()
+        except JobError as error:
+            raise error.with_traceback(None) from None
 
     def __repr__(self) -> str:
         calls = counted(sum(not call.done() for call in self._calls), "open call")

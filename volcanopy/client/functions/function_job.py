@@ -8,10 +8,12 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from volcanopy.client.progress import progress
 from volcanopy.client.sdk.connected import JobError
+from volcanopy.client.sdk.tasks import check_types
 
 if TYPE_CHECKING:
     from volcanopy.client.sdk.job import Job
@@ -69,6 +71,7 @@ class FunctionJob(Future[T], Generic[T]):
 
         Raises TimeoutError with the reason why there is no result yet, and JobError where the pod ended without one.
         """
+        check_types((int, float, NoneType), "seconds", timeout=timeout)
         try:
             with progress(lambda: str(self)) if self._shows_progress and not self.done() else nullcontext():
                 return super().result(timeout)
@@ -98,6 +101,10 @@ class FunctionJob(Future[T], Generic[T]):
         """Wait in a coroutine."""
         waiting: Awaitable[T] = asyncio.wrap_future(self)
         return waiting.__await__()
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a call is not an argument of another one, as in Dask."""
+        raise TypeError("it has a call: use its result()")
 
     def _repr_html_(self) -> str | None:
         """Show the call and its job in a notebook; as text where the job cannot be read."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -49,6 +50,9 @@ class AsyncJob:
     ``ssh=--ssh-port=2222``. The cluster is that of ``kubeconfig``, by default that of kubectl. Raises JobError for
     invalid values.
     """
+
+    _lock = threading.Lock()
+    """Of all jobs: a job without requests can be copied and pickled."""
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class AsyncJob:
         self.name = name
         self._connected = connected
         self._seen: BatchJob | None = None
+        self._is_submitted = False
 
     @property
     def namespace(self) -> str:
@@ -113,6 +118,7 @@ class AsyncJob:
         job = cls.__new__(cls)
         job.manifest = body
         job._start(body["metadata"]["name"], connected)
+        job._is_submitted = True
         job._see(body)
         return job
 
@@ -159,9 +165,15 @@ class AsyncJob:
 
     async def submit(self) -> None:
         """Create the job; its name is in ``name`` afterwards. Raises JobError, also where it exists already."""
-        if self._seen is not None:
-            raise JobError(f'job "{self.name}" is submitted already: make a new one to run it again')
-        created = await self._connected.create(self.manifest)
+        with self._lock:
+            if self._is_submitted:
+                raise JobError(f'job "{self.name}" is submitted already: make a new one to run it again')
+            self._is_submitted = True
+        try:
+            created = await self._connected.create(self.manifest)
+        except BaseException:
+            self._is_submitted = False
+            raise
         self.name = self._see(created).metadata.name
 
     async def phase(self) -> str:

@@ -4,12 +4,12 @@ import asyncio
 import re
 import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 
-from volcanopy.client.errors import CommandError
+from volcanopy.client.errors import CommandError, cluster_error
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import KubeError
@@ -36,7 +36,11 @@ def job_errors() -> Iterator[None]:
     try:
         yield
     except (CommandError, KubeError) as error:
-        raise JobError(_OPTION.sub(r"\1", str(error))) from None
+        raise JobError(_OPTION.sub(_argument, str(cluster_error(error) or error))) from None
+
+
+def _argument(option: re.Match[str]) -> str:
+    return "minimum" if option[1] == "min" else option[1]
 
 
 class Connected:
@@ -89,20 +93,9 @@ def _has_event_loop() -> bool:
 
 def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end, in a thread of its own where this one runs an event loop, as notebooks do."""
-    if not _has_event_loop():
-        return asyncio.run(work())
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            results.append(asyncio.run(work()))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = Thread(target=target)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    try:
+        if not _has_event_loop():
+            return asyncio.run(work())
+        return ThreadPoolExecutor(1).submit(asyncio.run, work()).result()
+    except JobError as error:
+        raise error.with_traceback(None) from None  # the message is the whole reason
