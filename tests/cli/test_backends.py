@@ -17,7 +17,7 @@ def submitit_executor(processes: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("KUBECONFIG", str(processes))
     executor = submitit.AutoExecutor(folder=tmp_path / "%j")
     assert executor.cluster == "volcanopy"
-    executor.update_parameters(timeout_min=10, cpus_per_task=1, mem_gb=0.2, name="of-submitit")
+    executor.update_parameters(timeout_min=10, cpus_per_task=1, mem_gb=0.2, name="Of_submitit")
     return executor
 
 

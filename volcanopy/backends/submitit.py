@@ -6,7 +6,6 @@ Each submission is a BatchJob whose pods run submitit's own program on the folde
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import sys
 import time
@@ -17,6 +16,7 @@ from submitit.core import core, job_environment
 
 from volcanopy.client.functions.pod_program import REQUEUE
 from volcanopy.client.functions.storage import Storage, mount
+from volcanopy.client.jobs.job_names import new_name
 from volcanopy.client.jobs.program import literal, with_signal
 from volcanopy.client.jobs.slurm import STATES
 from volcanopy.client.sdk.connected import JobError
@@ -123,7 +123,7 @@ class VolcanopyExecutor(core.PicklingExecutor):
         return int(self.parameters.get("nodes", 1)) * int(self.parameters.get("tasks_per_node", 1))
 
     def _submit_command(self, command: str) -> VolcanopyJob:
-        name = f"{self.parameters.get('name', 'submitit')}-{secrets.token_hex(4)}"
+        name = new_name(self.parameters.get("name", ""), "submitit")
         job = VolcanopyJob(self.folder, name, list(range(self._num_tasks())))
         folder = str(job.paths.folder)
         Path(folder).mkdir(parents=True, exist_ok=True)
