@@ -27,6 +27,8 @@ def test_an_estimated_start_is_relative_with_local_time_and_basis(seconds: float
     estimate = EstimatedStart(time=time, basis="walltime")
     assert estimated_start(estimate, NOW) == f"{text}, {time:%Y-%m-%d %H:%M:%S} UTC (walltime)"
     assert estimated_start(estimate) == f"{time:%Y-%m-%dT%H:%M:%SZ} (walltime)"
+    doubled = EstimatedStart(time=time, basis="overdue")
+    assert estimated_start(doubled, NOW).endswith(" UTC (a job runs longer than estimated)")
 
 
 def test_times_in_sentences_of_the_api_are_local() -> None:

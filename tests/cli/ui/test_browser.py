@@ -179,7 +179,7 @@ async def test_the_first_changes_are_shown_while_the_scheduler_is_asked_for_all(
         await tab.route("**/*remedies=all", held)
         await tab.goto(f"{url}#/jobs/test-browser/waits")
         await tab.get_by_text("more nodes like").first.wait_for()
-        searching = tab.get_by_text("It is asked for more.")
+        searching = tab.get_by_text("The search goes on.")
         await searching.wait_for()
         asked.set()
         await searching.wait_for(state="detached")

@@ -88,7 +88,8 @@ def estimated_start(estimate: "EstimatedStart | expected.StartEstimate | None", 
         return f"unknown: {estimate.message}"
     if now is None:
         return f"{format_time(estimate.time)} ({estimate.basis})"
-    return f"{_relative((estimate.time - now).total_seconds())}, {local_time(estimate.time)} ({estimate.basis})"
+    basis = "a job runs longer than estimated" if estimate.basis == "overdue" else estimate.basis
+    return f"{_relative((estimate.time - now).total_seconds())}, {local_time(estimate.time)} ({basis})"
 
 
 def _relative(seconds: float) -> str:

@@ -7,8 +7,8 @@ const MARKS = { passed: "✓", blocked: "✗", "not checked": "·", "not require
 
 // An estimated start as on the command line, how far away it is and the time, with the time of the browser.
 function estimate(text, expected) {
-  const distance = expected === text ? "" : `${expected.replace(/, \d{4}-.*/, "")}, `;
-  return distance + text.replace(/\d\S+Z/, (time) => clock(Date.parse(time) / 1000, 86400));
+  const time = text.match(/\d\S+Z/);
+  return time ? expected.replace(/\d{4}-[^(]+/, `${clock(Date.parse(time[0]) / 1000, 86400)} `) : text;
 }
 
 export function job(namespace, name) {
@@ -73,7 +73,7 @@ export function job(namespace, name) {
     if (!remedies) return card("Starts with", h("p", { class: "empty" }, "asking the scheduler"));
     const rows = remedies.remedies ?? [];
     if (!rows.length) return card("Starts with", h("p", { class: "dim" }, unknown(remedies)));
-    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster.", complete ? null : " It is asked for more."));
+    return card("Starts with", h("ul", {}, rows.map((remedy) => h("li", {}, remedy.text))), h("p", { class: "dim" }, "One of these changes is enough. Each was tried by the scheduler on a copy of the cluster.", complete ? null : " The search goes on."));
   }
 
   // Buttons for what the viewer may do, and the phase of the job accepts.
