@@ -21,7 +21,7 @@ class WatchedObjects:
 
     def __init__(self, reflector: Reflector[Json], also: "WatchedObjects | None" = None) -> None:
         self._reflector = reflector
-        self._changed: asyncio.Event = asyncio.Event() if also is None else also._changed
+        self.changes: asyncio.Event = asyncio.Event() if also is None else also.changes
 
     @property
     def objects(self) -> dict[str, Json]:
@@ -36,15 +36,11 @@ class WatchedObjects:
         """Wait for a change since the last call; returns False after ``timeout`` seconds without one."""
         try:
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                await self.changes.wait()
         except TimeoutError:
             return False
-        self._changed.clear()
+        self.changes.clear()
         return True
-
-    def note(self) -> None:
-        """Record a change."""
-        self._changed.set()
 
 
 @asynccontextmanager
@@ -75,7 +71,7 @@ async def watch_objects(
     def sink(changes: Changes) -> None:
         if take is not None:
             take(changes)
-        watched.note()
+        watched.changes.set()
 
     running = asyncio.create_task(reflector.run(sink))
     first_list = asyncio.create_task(reflector.synced.wait())

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.client.durations import since
@@ -191,5 +192,4 @@ def plain_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a small table within a description, indented by two."""
-    text = plain_table(headings, [[str(cell) for cell in row] for row in rows])
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return indent(plain_table(headings, [[str(cell) for cell in row] for row in rows]), "  ")

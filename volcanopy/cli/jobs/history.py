@@ -58,7 +58,7 @@ async def history(
     """Print the history of jobs of a name, or of all jobs: those that have ended and those that exist."""
     async with cluster.client() as client:
         place = None if everywhere else namespace or client.connection.namespace
-        entries = {entry.uid: entry for entry in await _existing(client, place)}
+        entries = {entry.uid: entry for entry in map(existing_entry, (await client.list(JOBS, place)).items)}
         entries |= {entry.uid: entry for entry in await recorded(client, place)}
     begin = _begin(since)
     chosen = [
@@ -160,11 +160,6 @@ async def recorded(client: Client, namespace: str | None) -> list[RecordedJob]:
         for item in listing.items
         for uid, fields in (item.get("records") or {}).items()
     ]
-
-
-async def _existing(client: Client, namespace: str | None) -> list[RecordedJob]:
-    """Return the jobs that exist, as far as they have come."""
-    return [existing_entry(job) for job in (await client.list(JOBS, namespace)).items]
 
 
 def existing_entry(job: Json) -> RecordedJob:

@@ -155,7 +155,10 @@ async def _run(
             print(line, flush=True)
         progress = Progress(cluster.client, Console(highlight=False), serving.api)
         async with Client(cluster.client.connection, on_warning=print_warning) as client:
-            await _create(Creator(client), manifests)
+            try:
+                await Creator(client).create([manifest.body for manifest in manifests])
+            except CreateError as error:
+                raise _with_place(error, manifests) from None
         following = asyncio.create_task(progress.follow())
         try:
             ended = await _first_of(cluster, interrupted, following, timeout)
@@ -255,13 +258,6 @@ def _start_error(fault: OSError, port: int, persist: Path | None) -> CommandErro
     if persist is not None and fault.filename:
         return CommandError(f"--persist: cannot open {fault.filename}: {fault.strerror}")
     return CommandError(f"cannot start the cluster: {fault}")
-
-
-async def _create(creator: Creator, manifests: list[Manifest]) -> None:
-    try:
-        await creator.create([manifest.body for manifest in manifests])
-    except CreateError as error:
-        raise _with_place(error, manifests) from None
 
 
 def _with_place(error: CreateError, manifests: list[Manifest]) -> CommandError:

@@ -111,7 +111,8 @@ class Progress:
             showing = asyncio.create_task(self._show_live() if self._console.is_terminal else self._print_changes())
             try:
                 while not await self._is_over():
-                    await self._next_change()
+                    await self._changed.wait()
+                    self._changed.clear()
             finally:
                 showing.cancel()
                 await asyncio.wait((showing,))
@@ -167,10 +168,6 @@ class Progress:
                 if self._printed.get(key) != change:
                     self._printed[key] = change
                     print(change, file=self._console.file, flush=True)
-
-    async def _next_change(self) -> None:
-        await self._changed.wait()
-        self._changed.clear()
 
     def _take(self, view: Client, changes: Sequence[Change[BatchJob]]) -> None:
         for change in changes:

@@ -27,6 +27,12 @@ _MIN_BAR = 8
 _PIPE_WIDTH = 100
 """Width of a line where standard output is not a terminal."""
 _ALLOCATED, _BORROWED, _FAIR_SHARE, _CAPABILITY = "█", "▓", "▒", "·"
+_LEGEND = (
+    (_ALLOCATED, "green", " allocated  "),
+    (_BORROWED, "yellow", " borrowed  "),
+    (_FAIR_SHARE, "cyan", " fair share  "),
+    (_CAPABILITY, "dim", " capability"),
+)
 _GAP = "  "
 _DEFAULT_RESOURCES = ("cpu", "memory")
 _OPTIONAL = ("WAITING", "CAPABILITY", "JOBS", "FAIR SHARE")
@@ -210,16 +216,7 @@ def lines(tree: Sequence[Branch], resource: str, width: int = _PIPE_WIDTH) -> It
         ]
     if bar_width:
         yield []
-        yield [
-            StyledText(_ALLOCATED, "green"),
-            StyledText(" allocated  "),
-            StyledText(_BORROWED, "yellow"),
-            StyledText(" borrowed  "),
-            StyledText(_FAIR_SHARE, "cyan"),
-            StyledText(" fair share  "),
-            StyledText(_CAPABILITY, "dim"),
-            StyledText(" capability"),
-        ]
+        yield [text for mark, style, name in _LEGEND for text in (StyledText(mark, style), StyledText(name))]
 
 
 def _layout(cells: Sequence[dict[str, str]], width: int) -> tuple[list[str], int]:

@@ -42,7 +42,6 @@ def overview(view: ClusterView, now: datetime) -> Json:
             for name in ordered(totals)
         ],
         "nodes": len(nodes),
-        "notReady": [node.metadata.name for node in nodes if not is_ready(node)],
         "pods": view.pod_count,
         "jobs": dict(Counter(job_status.shown_phase(job) for _, job in view.jobs)),
         "waiting": _waiting(view.groups.values()),
@@ -141,15 +140,14 @@ def jobs(view: ClusterView, query: Mapping[str, str], now: datetime) -> Json:
     ``query`` has ``text`` (in namespace or name), ``queue``, ``phase``, ``sort`` (a heading, with ``-`` before it for
     descending order) and ``page``, from 1. ``apis`` has the API of each row.
     """
-    all_jobs = view.jobs
-    form = VIEW.table(wide=True, namespaces=True, others=view.groups)
+    all_jobs, groups = view.jobs, view.groups
+    form = VIEW.table(wide=True, namespaces=True, others=groups)
     columns = [*form.columns, *_COLUMNS]
     chosen = [entry for entry in all_jobs if _matches(entry[1], query)]
     chosen.sort(key=lambda entry: (entry[1].metadata.key, entry[0]))
     sort = query.get("sort", "")
     column = next((candidate for candidate in columns if candidate.heading == sort.removeprefix("-")), None)
     if not sort:
-        groups = view.groups
         chosen.sort(key=lambda entry: _place(entry[1], groups))
     if column is not None:
         key = _age_key if column.heading == "AGE" else lambda job: _natural(column.cell(job, now))
@@ -186,8 +184,7 @@ def _page(text: str, pages: int) -> int:
 
 def _place(job: BatchJob, groups: Mapping[str, PodGroup]) -> tuple[int, int, float]:
     """Return the key of the order of the table: jobs that wait by their position, those that run, the last that ended."""
-    created = job.metadata.creation_timestamp
-    age = -created.timestamp() if created is not None else 0.0
+    age = _age_key(job)
     if job_status.phase(job) in job_status.FINISHED:
         return 2, 0, age
     if job_status.phase(job) == "Running" and not job_status.reason(job):
@@ -208,23 +205,16 @@ def _run_time(job: BatchJob, now: datetime) -> str:
     begin = job.status.start_time
     if begin is None:
         return ""
-    has_ended = job_status.phase(job) in job_status.FINISHED
-    end = (
-        next((condition.last_transition_time for condition in reversed(job.status.conditions)), None)
-        if has_ended
-        else now
-    )
+    ends = [condition.last_transition_time for condition in job.status.conditions[-1:]]
+    end = ends[0] if ends and job_status.phase(job) in job_status.FINISHED else None
     return span(((end or now) - begin).total_seconds())
 
 
-def _user(job: BatchJob) -> str:
+def _user(job: BatchJob, _: datetime) -> str:
     return job.metadata.annotations.get(names.SUBMITTED_BY, "")
 
 
-_COLUMNS = (
-    Column("RUN TIME", _run_time),
-    Column("USER", lambda job, _: _user(job)),
-)
+_COLUMNS = (Column("RUN TIME", _run_time), Column("USER", _user))
 """Columns of the page besides those of ``job list -o wide``."""
 
 
@@ -239,9 +229,10 @@ def queue_page(view: ClusterView, name: str, resource: str, now: datetime) -> Js
         if job_status.queue(job) == name and job_status.phase(job) not in job_status.FINISHED
     ]
     users: dict[str, list[int]] = {}
+    groups = view.groups
     for job in open_jobs:
-        counts = users.setdefault(_user(job) or "unknown", [0, 0, 0])
-        counts[0 if _place(job, view.groups)[0] == 0 else 1] += 1
+        counts = users.setdefault(_user(job, now) or "unknown", [0, 0, 0])
+        counts[0 if _place(job, groups)[0] == 0 else 1] += 1
         counts[2] += job.status.running
     document = queues(view, resource)
     return {

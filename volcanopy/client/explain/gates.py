@@ -61,11 +61,10 @@ def gate_rows(
 
 def passed_rows(members: Members, group: core.PodGroup | None, queue: core.Queue | None) -> tuple[GateRow, ...]:
     """Return all gates of a job that has passed them."""
-    rows = []
-    for gate in GATES:
-        state = GateState.PASSED if _is_required(gate, group) else GateState.NOT_REQUIRED
-        rows.append(GateRow(gate.value, state, _message(gate, state, members, queue, None)))
-    return tuple(rows)
+    states = {gate: GateState.PASSED if _is_required(gate, group) else GateState.NOT_REQUIRED for gate in GATES}
+    return tuple(
+        GateRow(gate.value, state, _message(gate, state, members, queue, None)) for gate, state in states.items()
+    )
 
 
 def _state(gate: Gate, blocked: Gate | None, group: core.PodGroup | None) -> GateState:

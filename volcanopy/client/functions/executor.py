@@ -40,12 +40,6 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 """Arguments of a function, by position and by name."""
 
 
-def job_name(function: Callable[..., Any]) -> str:
-    """Return a new name of a job that runs a function."""
-    name = getattr(function, "__name__", type(function).__name__)
-    return new_name(name, "function")
-
-
 def store_calls(storage: Storage, job: str, executor: str, function: Callable[..., Any], calls: Sequence[Call]) -> None:
     """Write the function and its arguments. Raises ValueError where they cannot be pickled or are too large."""
     name = getattr(function, "__name__", repr(function))
@@ -216,7 +210,7 @@ class Executor(futures.Executor):
                 raise RuntimeError("the executor was shut down")
         if not callable(fn):
             raise TypeError(f"{fn!r} is no function: use volcanopy.Job for a command")
-        name = job_name(fn)
+        name = new_name(getattr(fn, "__name__", type(fn).__name__), "function")
         with job_errors():
             body = job_manifest(
                 self._storage, self._options, Array(0, len(calls) - 1, parallelism), name, self._python, self._label
