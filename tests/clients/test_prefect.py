@@ -98,5 +98,9 @@ def test_the_flow_runs_of_a_work_pool_are_jobs(tmp_path: Path) -> None:
         jobs = Job.list(kubeconfig=kubeconfig)
         # A flow that raises an error has run.
         assert sorted(job.last_phase for job in jobs) == ["Completed", "Completed", "Failed"]
-        container = jobs[0].manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
-        assert container["resources"]["requests"] == {"cpu": "0.5", "memory": "400Mi"}
+        requests = [
+            job.manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]
+            for job in jobs
+        ]
+        first, second = {"cpu": "0.5", "memory": "400Mi"}, {"cpu": "1", "memory": "512Mi"}
+        assert sorted(requests, key=str) == [first, first, second]
