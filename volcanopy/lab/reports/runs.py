@@ -99,9 +99,8 @@ def _parallel(tasks: Sequence[SimulationRun], processes: int, progress: Callable
                     run.result()
                 progress(_mean(parts))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():
-                worker.terminate()
+                worker.terminate()  # this ends the pool, for which the end of the block waits
             raise
     return [run.result() for run in runs]
 
