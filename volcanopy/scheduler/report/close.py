@@ -177,8 +177,10 @@ def _group(
     if (phase, counts, after) != reported or moves is not None or evicted is not None:
         running, succeeded, failed = counts
         alternative = session.alternatives.selected.get(job.row)
-        victims = [] if evicted is None else [row for row in job.tasks().tolist() if row in session.ledger.evictions]
-        seconds = int(running_seconds(session.snapshot, np.array(victims, dtype=np.intp)).max(initial=0))
+        seconds = 0
+        if evicted is not None:
+            victims = [row for row in job.tasks().tolist() if row in session.ledger.evictions]
+            seconds = int(running_seconds(session.snapshot, np.array(victims, dtype=np.intp)).max(initial=0))
         is_ready = condition is not None and condition.type == "Scheduled"
         ready = quantities(session.snapshot.axis.names, tuple(job.allocated.values.tolist())) if is_ready else None
         group = job.key, phase, condition, running, succeeded, failed
