@@ -16,7 +16,7 @@ from volcanopy.scheduler.policy.combine import RULES, Method, Tiers, flat, unpro
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.policy.plugin import NodeRejection, Plugin, Rejection, Vote
+from volcanopy.scheduler.policy.plugin import ABSTAIN, NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
 P = TypeVar("P")
@@ -113,9 +113,11 @@ class Hooks:
 
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Return the combined verdict of the gates that are asked at a moment."""
+        tiers = self._layout.gates[moment]
+        if not tiers:
+            return ABSTAIN
         combined = self._verdicts.get(moment)
         if combined is None:
-            tiers = self._layout.gates[moment]
             combined = vote(tuple([tuple([self._method(number, "verdict") for number in tier]) for tier in tiers]))
             self._verdicts[moment] = combined
         return combined(job, moment)
@@ -285,8 +287,13 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
         unanswered,
         {
             moment: tuple(
-                tuple(number for number in tier if is_asked(in_order[number][1], moment, in_order[number][2]))
+                asked
                 for tier in answering["verdict"]
+                if (
+                    asked := tuple(
+                        number for number in tier if is_asked(in_order[number][1], moment, in_order[number][2])
+                    )
+                )
             )
             for moment in Moment
         },

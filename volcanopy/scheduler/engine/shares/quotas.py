@@ -129,4 +129,8 @@ class Quotas:
 
 
 def _first(limits: Iterable[Limit], queue: QueueView, task: TaskView, count: int) -> Rejection | None:
-    return next((rejection for limit in limits if (rejection := limit(queue, task, count)) is not None), None)
+    for limit in limits:  # a generator takes a tenth of what a single pod costs
+        rejection = limit(queue, task, count)
+        if rejection is not None:
+            return rejection
+    return None

@@ -103,11 +103,13 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if rejection is not None and not self._runs(task):
             return rejection
         request = _requested(task, count)
-        exceeds_limit, line = self._quota.exceeds_limit, self._lines[queue.row]
-        full = next((row for row in line if exceeds_limit(row, self._allocated[:, row], request)), None)
-        row = queue.row if full is None else full
-        allocated, limit = self._allocated[:, row], self.shares.limit[:, row]
-        if full is None:
+        line = self._lines[queue.row]
+        for row in line:
+            allocated, limit = self._allocated[:, row], self.shares.limit[:, row]
+            if self._quota.exceeds_limit(row, allocated, request):
+                break
+        else:
+            row, allocated = queue.row, self._allocated[:, queue.row]
             excess = self._quota.excess(row, request)
             if excess is None:
                 devices = self._devices.exceeded(line, task, count) if self._devices else None
