@@ -30,7 +30,6 @@ AT_ONCE = 32
 CLIENTS = 500
 """Connections of a client."""
 NAMESPACE = "large"
-CONFIG_MAPS: Kind[Json] = Kind("", "v1", "ConfigMap", "configmaps", True, dict)
 TABLE = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n"
 
 
@@ -139,22 +138,22 @@ async def _drain(connection: socket.socket) -> None:
 async def _maps(client: Client) -> None:
     """Create 2,000 ConfigMaps of 3 kB."""
     bodies = [{"metadata": {"name": f"map-{number}"}, "data": {"key": "x" * 3_000}} for number in range(2_000)]
-    await _create(client, CONFIG_MAPS, bodies)
+    await _create(client, raw_kinds.CONFIG_MAPS, bodies)
 
 
 async def _changes(client: Client) -> None:
-    """Create ConfigMaps, and change eight of them without pause."""
-    await _maps(client)
+    """Change eight of the ConfigMaps without pause."""
     for number in itertools.count():
         async with asyncio.TaskGroup() as tasks:
             for name in range(8):
                 patch = {"data": {"key": f"{number}" * 600}}
-                tasks.create_task(client.patch(CONFIG_MAPS, NAMESPACE, f"map-{name}", patch, deadline=300))
+                tasks.create_task(client.patch(raw_kinds.CONFIG_MAPS, NAMESPACE, f"map-{name}", patch, deadline=300))
 
 
 async def watches(client: Client, header: str = "") -> None:
     """500 watches of ConfigMaps, which change all the time, and as many of pods, all read."""
     url = client.connection.url
+    await _maps(client)
     async with asyncio.TaskGroup() as tasks:
         for kind in ("api/v1/configmaps", "api/v1/pods"):
             for _ in range(CLIENTS):
@@ -170,12 +169,11 @@ async def tables(client: Client) -> None:
 
 async def unread_watches(client: Client) -> None:
     """500 watches of ConfigMaps, which change all the time, whose client reads nothing."""
-    writing = asyncio.create_task(_changes(client))
-    await asyncio.sleep(5)
+    await _maps(client)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(CLIENTS):
             stack.enter_context(contextlib.closing(await _connect(client.connection.url, _watch("api/v1/configmaps"))))
-        await writing
+        await _changes(client)
 
 
 async def unread_lists(client: Client) -> None:
