@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent import trees
 from volcanopy.services.agent import node_report, pod_resources
-from volcanopy.services.agent.agent_service import Load, LoadWindow, is_due, sample
+from volcanopy.services.agent.load_window import Load, LoadWindow, is_due, sample
 from volcanopy.services.agent.machine_files import MachineFiles
 from volcanopy.services.agent.node_report import ContainerCpus, CpuLocation, KubeletSettings, NodeCpus, ReportError
 

@@ -6,13 +6,10 @@ usable from every node. Like the kubelet, the controller uses only the API and h
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
 from volcanopy.api.builtin import storage
-from volcanopy.api.decoding import convert
 from volcanopy.kube.cache.watch import Change, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, NotFound
@@ -25,152 +22,8 @@ from volcanopy.kube.client.raw_kinds import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
+from volcanopy.local.simulated import claim_rules
 from volcanopy.local.simulated.timers import TimedWorkers
-from volcanopy.scheduler.model.claim_tables import size
-from volcanopy.scheduler.nodes.volumes import volume_matching
-from volcanopy.services.scheduler.writers.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
-
-__all__ = ["PROTECTION"]
-
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-
-
-def has_ended(pod: Json) -> bool:
-    """Return whether a pod has ended."""
-    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
-
-
-def claims_anything(pod: Json) -> bool:
-    """Return whether a pod has ephemeral volumes or resource claims."""
-    spec = pod["spec"]
-    return bool(spec.get("resourceClaims")) or any("ephemeral" in volume for volume in spec.get("volumes") or ())
-
-
-# Volumes
-
-
-def _readable(volumes: Iterable[Json]) -> Iterator[tuple[Json, storage.PersistentVolume]]:
-    """Yield the volumes with their read models; one without a required field, which a real server rejects, matches no claim."""
-    for volume in volumes:
-        with contextlib.suppress(msgspec.ValidationError):
-            yield volume, convert(volume, storage.PersistentVolume)
-
-
-def reserved_for(claim: Json, volumes: Iterable[Json]) -> Json | None:
-    """Return the volume whose claimRef is this claim."""
-    target = convert(claim, storage.PersistentVolumeClaim)
-    for volume, read in _readable(volumes):
-        if volume_matching.is_for(read, target) and volume_matching.is_large_enough(read, target):
-            return volume
-    return None
-
-
-def smallest_match(claim: Json, volumes: Iterable[Json]) -> Json | None:
-    """Return the smallest available volume that matches a claim."""
-    target = convert(claim, storage.PersistentVolumeClaim)
-    matches = []
-    for volume, read in _readable(volumes):
-        is_open = read.spec.claim_ref is None and read.status.phase == "Available"
-        same = read.spec.storage_class_name == target.spec.storage_class_name
-        if is_open and same and volume_matching.suits(read, target):
-            matches.append((size(read), read.metadata.name, volume))
-    return min(matches, key=lambda match: match[:2])[2] if matches else None
-
-
-def new_volume(claim: Json, storage_class: Json) -> Json:
-    """Return the volume that a provisioner creates for a claim, usable from every node."""
-    name, spec = f"pvc-{claim['metadata']['uid']}", claim["spec"]
-    requests = (spec.get("resources") or {}).get("requests") or {}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {PROVISIONED_BY: storage_class["provisioner"]}},
-        "spec": {
-            "capacity": {"storage": requests.get("storage", "0")},
-            "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
-            "volumeMode": spec.get("volumeMode", "Filesystem"),
-            "storageClassName": storage_class["metadata"]["name"],
-            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
-            "claimRef": _reference(claim),
-            "csi": {"driver": storage_class["provisioner"], "volumeHandle": name},
-        },
-    }
-
-
-def _reference(claim: Json) -> Json:
-    meta = claim["metadata"]
-    reference = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **reference}
-
-
-def claimed_by(volume: Json, claim: Json) -> Json:
-    """Return the patch that binds a volume to a claim, for this version of the volume."""
-    meta: Json = {"resourceVersion": volume["metadata"]["resourceVersion"]}
-    if not (volume["spec"].get("claimRef") or {}).get("uid"):
-        meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
-    return {"metadata": meta, "spec": {"claimRef": _reference(claim)}}
-
-
-def bound_to(claim: Json, volume: Json) -> Json:
-    """Return the patch that binds a claim to a volume."""
-    notes = {BIND_COMPLETED: "yes"}
-    if not claim["spec"].get("volumeName"):
-        notes[BOUND_BY_CONTROLLER] = "yes"
-    meta = {"uid": claim["metadata"]["uid"], "annotations": notes}
-    return {"metadata": meta, "spec": {"volumeName": volume["metadata"]["name"]}}
-
-
-def bound_status(volume: Json) -> Json:
-    """Return the status of a bound claim."""
-    spec = volume["spec"]
-    return {"phase": "Bound", "accessModes": spec.get("accessModes"), "capacity": spec.get("capacity")}
-
-
-# Pods
-
-
-def _owner(pod: Json) -> Json:
-    meta = pod["metadata"]
-    reference = {"name": meta["name"], "uid": meta["uid"]}
-    return {"apiVersion": "v1", "kind": "Pod", **reference, "controller": True, "blockOwnerDeletion": True}
-
-
-def ephemeral_claims(pod: Json) -> Iterator[Json]:
-    """Yield the claims of a pod's ephemeral volumes."""
-    for volume in pod["spec"].get("volumes") or ():
-        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-        if template:
-            meta: dict[str, Any] = {**(template.get("metadata") or {})}
-            meta |= {"name": f"{pod['metadata']['name']}-{volume['name']}", "ownerReferences": [_owner(pod)]}
-            yield {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}
-
-
-def pending_templates(pod: Json) -> Iterator[tuple[str, str]]:
-    """Yield claim name and template of each ResourceClaim that a pod lacks."""
-    claim_names = {entry["name"] for entry in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
-    for claim in pod["spec"].get("resourceClaims") or ():
-        if claim.get("resourceClaimTemplateName") and claim["name"] not in claim_names:
-            yield claim["name"], claim["resourceClaimTemplateName"]
-
-
-def from_template(pod: Json, name: str, template: Json) -> Json:
-    """Return the ResourceClaim of a pod from a template."""
-    spec = template["spec"]
-    meta: dict[str, Any] = {**(spec.get("metadata") or {}), "ownerReferences": [_owner(pod)]}
-    meta["name"] = f"{pod['metadata']['name']}-{name}-{pod['metadata']['uid'][:5]}"
-    meta["annotations"] = {**(meta.get("annotations") or {}), "resource.kubernetes.io/pod-claim-name": name}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec["spec"]}
-
-
-def device_claims(pod: Json) -> Iterator[str]:
-    """Yield the keys of the ResourceClaims that a pod uses."""
-    namespace = pod["metadata"]["namespace"]
-    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    for entry in (*statuses, *(pod["spec"].get("resourceClaims") or ())):
-        if entry.get("resourceClaimName"):
-            yield f"{namespace}/{entry['resourceClaimName']}"
-
 
 NEVER = float("inf")
 _WORKERS = 8
@@ -223,13 +76,13 @@ class ClaimController:
         return on_changes
 
     def _concerned(self, kind: Kind[Json], body: Json) -> Iterable[tuple[Kind[Json], str]]:
-        if kind is PODS and not claims_anything(body):
+        if kind is PODS and not claim_rules.claims_anything(body):
             return
         key = kind.identify(body).key
         if kind in {PODS, VOLUME_CLAIMS, VOLUMES, DEVICE_CLAIMS}:
             yield kind, key
         if kind is PODS:
-            yield from ((DEVICE_CLAIMS, claim) for claim in device_claims(body))
+            yield from ((DEVICE_CLAIMS, claim) for claim in claim_rules.device_claims(body))
         elif kind is VOLUME_CLAIMS:
             volume = body.get("spec", {}).get("volumeName")
             if volume:
@@ -241,7 +94,7 @@ class ClaimController:
                 if not claim.get("spec", {}).get("volumeName")
             )
         elif kind is DEVICE_CLAIM_TEMPLATES:
-            yield from ((PODS, name) for name, pod in self._all(PODS).items() if claims_anything(pod))
+            yield from ((PODS, name) for name, pod in self._all(PODS).items() if claim_rules.claims_anything(pod))
 
     async def _process(self, key: str) -> float:
         what, _, name = key.partition(" ")
@@ -263,10 +116,10 @@ class ClaimController:
         storage_class = self._all(STORAGE_CLASSES).get(claim["spec"].get("storageClassName") or "")
         waits = storage_class is not None and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
         volumes = list(self._all(VOLUMES).values())
-        volume = reserved_for(claim, volumes)
-        if volume is None and not waits and smallest_match(claim, volumes) is not None:
+        volume = claim_rules.reserved_for(claim, volumes)
+        if volume is None and not waits and claim_rules.smallest_match(claim, volumes) is not None:
             # The watch may not have delivered a better match yet.
-            volume = smallest_match(claim, (await self._client.list(VOLUMES)).items)
+            volume = claim_rules.smallest_match(claim, (await self._client.list(VOLUMES)).items)
         notes = claim["metadata"].get("annotations") or {}
         if volume is None and storage_class is not None and (not waits or storage.SELECTED_NODE in notes):
             volume = await self._make(claim, storage_class)
@@ -276,7 +129,7 @@ class ClaimController:
     async def _make(self, claim: Json, storage_class: Json) -> Json | None:
         if storage_class["provisioner"] == storage.NO_PROVISIONER:
             return None
-        body = new_volume(claim, storage_class)
+        body = claim_rules.new_volume(claim, storage_class)
         with contextlib.suppress(AlreadyExists):
             return await self._client.create(VOLUMES, None, body)
         return await self._client.get(VOLUMES, None, body["metadata"]["name"])
@@ -284,12 +137,14 @@ class ClaimController:
     async def _bind(self, claim: Json, volume: Json) -> None:
         """Write the reference of the volume, then that of the claim."""
         name = volume["metadata"]["name"]
-        volume = await self._client.patch(VOLUMES, None, name, claimed_by(volume, claim))
+        volume = await self._client.patch(VOLUMES, None, name, claim_rules.claimed_by(volume, claim))
         if (volume.get("status") or {}).get("phase") != "Bound":
             await self._client.patch_status(VOLUMES, None, name, {"status": {"phase": "Bound"}})
         namespace, claim_name = claim["metadata"]["namespace"], claim["metadata"]["name"]
-        await self._client.patch(VOLUME_CLAIMS, namespace, claim_name, bound_to(claim, volume))
-        await self._client.patch_status(VOLUME_CLAIMS, namespace, claim_name, {"status": bound_status(volume)})
+        await self._client.patch(VOLUME_CLAIMS, namespace, claim_name, claim_rules.bound_to(claim, volume))
+        await self._client.patch_status(
+            VOLUME_CLAIMS, namespace, claim_name, {"status": claim_rules.bound_status(volume)}
+        )
 
     async def _volume(self, name: str) -> None:
         """Delete or release a volume whose claim is gone, according to its policy."""
@@ -312,19 +167,19 @@ class ClaimController:
     async def _pod(self, key: str) -> None:
         """Create the claims of a pod's templates."""
         pod = self._all(PODS).get(key)
-        if pod is None or pod["metadata"].get("deletionTimestamp") or has_ended(pod):
+        if pod is None or pod["metadata"].get("deletionTimestamp") or claim_rules.has_ended(pod):
             return
         namespace = pod["metadata"]["namespace"]
-        for body in ephemeral_claims(pod):
+        for body in claim_rules.ephemeral_claims(pod):
             if f"{namespace}/{body['metadata']['name']}" not in self._all(VOLUME_CLAIMS):
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(VOLUME_CLAIMS, namespace, body)
         statuses = list((pod.get("status") or {}).get("resourceClaimStatuses") or [])
         claims = []
-        for name, template in pending_templates(pod):
+        for name, template in claim_rules.pending_templates(pod):
             resource_template = self._all(DEVICE_CLAIM_TEMPLATES).get(f"{namespace}/{template}")
             if resource_template is not None:
-                body = from_template(pod, name, resource_template)
+                body = claim_rules.from_template(pod, name, resource_template)
                 with contextlib.suppress(AlreadyExists):
                     await self._client.create(DEVICE_CLAIMS, namespace, body)
                 claims.append({"name": name, "resourceClaimName": body["metadata"]["name"]})
@@ -351,7 +206,7 @@ class ClaimController:
             patch = {"metadata": meta, "status": {"reservedFor": rest or None, **allocation_patch}}
             await self._client.patch_status(DEVICE_CLAIMS, namespace, name, patch)
         elif not status.get("allocation") and claim["metadata"].get("deletionTimestamp"):
-            finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != PROTECTION]
+            finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != claim_rules.PROTECTION]
             with contextlib.suppress(NotFound):
                 await self._client.patch(
                     DEVICE_CLAIMS, namespace, name, {"metadata": {**meta, "finalizers": finalizers}}
@@ -360,7 +215,7 @@ class ClaimController:
 
 def _claiming_part(pod: Json) -> Json:
     """Return pods with claims whole, of the others what identifies them."""
-    if claims_anything(pod):
+    if claim_rules.claims_anything(pod):
         return pod
     metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
     return {"metadata": metadata, "spec": _NO_SPEC}
@@ -371,4 +226,4 @@ _NO_SPEC: Json = {}
 
 def _is_consumer(pod: Json) -> bool:
     """Return whether a pod uses claims still."""
-    return claims_anything(pod) and not has_ended(pod)
+    return claim_rules.claims_anything(pod) and not claim_rules.has_ended(pod)
