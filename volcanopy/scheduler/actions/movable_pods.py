@@ -57,8 +57,12 @@ def _of_job(session: Session, costs: TaskCosts, row: int, cooldown: float) -> Se
     parts = [rows[at : at + 1] for at in range(len(rows) - min(surplus, len(rows)), len(rows))] or [rows]
     return [
         Unit(
-            *(part, session.ledger.node[part].astype(np.intp), snapshot.requests(part)),
-            *(int(costs.seconds[part].sum()), int(costs.lost_work[part].sum()), job.priority),
+            rows=part,
+            nodes=session.ledger.node[part].astype(np.intp),
+            requests=snapshot.requests(part),
+            seconds=int(costs.seconds[part].sum()),
+            work=int(costs.lost_work[part].sum()),
+            priority=job.priority,
         )
         for part in parts
         if len(part) and _can_move(session, part)

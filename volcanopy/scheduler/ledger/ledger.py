@@ -138,9 +138,8 @@ class Ledger(LedgerColumns):
         table = self.snapshot.tasks
         before, node_before, after = int(self.status[task]), int(self.node[task]), int(status)
         shape, job = int(table.shape[task]), int(table.job[task])
-        if (
-            node == node_before != NONE and _ON_NODE[before] and _ON_NODE[after]
-        ):  # what it takes stays: evictions are many
+        # What it takes of its node stays: evictions are many.
+        if node == node_before != NONE and _ON_NODE[before] and _ON_NODE[after]:
             if sign := (after == Status.RELEASING) - (before == Status.RELEASING):
                 self._count_releasing(shape, node, sign)
             self.touched.append(node)

@@ -38,7 +38,11 @@ def first(tiers: Tiers) -> Method:
     methods = flat(tiers)
 
     def ask(*asked: Any) -> Any:
-        return next((answer for method in methods if (answer := method(*asked)) is not None), None)
+        for method in methods:
+            answer = method(*asked)
+            if answer is not None:
+                return answer
+        return None
 
     return ask
 

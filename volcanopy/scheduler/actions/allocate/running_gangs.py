@@ -52,7 +52,7 @@ def place_first(session: Session) -> None:
         tasks = tasks_of.get(job.row)
         if tasks is not None and (job.phase != "Pending" or session.admit_without_enqueue(job)):
             chosen = _members(session, job, tasks)
-            if _had(session, job, chosen):
+            if _is_within_ready_resources(session, job, chosen):
                 members[job.row] = chosen
     with session.quotas.first(row for rows in members.values() for row in rows):
         for job in lacking:
@@ -84,7 +84,7 @@ def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
     return [*need.idle, *need.members]
 
 
-def _had(session: Session, job: JobView, members: list[int]) -> bool:
+def _is_within_ready_resources(session: Session, job: JobView, members: list[int]) -> bool:
     """Return whether a gang had when it was last whole what it would have with these members; if unknown, it had."""
     recorded = job.group.status.ready_resources
     if not recorded:
@@ -114,7 +114,8 @@ def _reserve(session: Session, job: JobView, members: list[int]) -> None:
             chosen = session.placement.choose(task)
             if chosen is None or session.quotas.allocatable(job.queue, task, 1) is not None:
                 continue
-            (statement.allocate if chosen[1] else statement.pipeline)(row, chosen[0])
+            place = statement.allocate if chosen[1] else statement.pipeline
+            place(row, chosen[0])
         if len(statement):
             session.reserve(job, statement)
 

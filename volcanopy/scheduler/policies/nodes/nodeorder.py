@@ -75,10 +75,8 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
         shapes = self.cluster.snapshot.shapes
         self._claiming = frozenset(shape for shape in shapes.claiming if shapes.specs[shape].resource_claims)
         counts = PodCounts(self.cluster)
-        self._interpod, self._spreading = (
-            InterPodAffinity(self.cluster, counts),
-            PodTopologySpread(self.cluster, counts),
-        )
+        self._interpod = InterPodAffinity(self.cluster, counts)
+        self._spreading = PodTopologySpread(self.cluster, counts)
 
     @cached_property
     def _by_amounts(self) -> tuple[tuple[int, Callable[[TasksView, NodesView], Floats | Ints]], ...]:
