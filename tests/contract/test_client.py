@@ -207,7 +207,7 @@ async def test_a_reflector_delivers_changes(client: Client, namespace: str) -> N
         assert names_and_values(reflector.objects) == names_and_values(
             {f"{namespace}/{item.metadata.name}": item for item in listed}
         )
-        assert (reflector.counters.lists, reflector.counters.faults) == (1, 0)
+        assert follower.ends("fault") == 0
 
 
 class DelayedClient(Client):
@@ -237,7 +237,6 @@ async def test_an_event_is_created_and_counted(client: Client, namespace: str) -
         await recorder.flush()
         recorder.record(about, "Warning", "Unschedulable", "0/1 nodes are available")
         await recorder.flush()
-        assert recorder.counters.failed == 0
     (event,) = (await client.list(EVENTS, namespace, field_selector="involvedObject.name=p")).items
     assert (event["count"], event["reason"], event["source"]["component"]) == (
         2,

@@ -11,6 +11,13 @@ from tests.kube.shapes import PODS, Thing
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.metrics import registry
+
+
+def watch_ends(reason: str) -> int:
+    """The metric of the ends of watches of pods."""
+    labels = {"resource": PODS.plural, "reason": reason}
+    return int(registry.REGISTRY.get_sample_value("volcanopy_watch_restarts_total", labels) or 0)
 
 
 class Follower:
@@ -20,10 +27,15 @@ class Follower:
         self.state: dict[str, Thing] = {}
         self.changes: list[Change[Thing]] = []
         self.batches = 0
+        self._ends_before = {reason: watch_ends(reason) for reason in ("fault", "stalled")}
         self._unreadable: set[str] = set()
         self._versions: set[tuple[str, str]] = set()
         self._moved = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
+
+    def ends(self, reason: str) -> int:
+        """How many lists and watches of pods have ended for this reason since the start."""
+        return watch_ends(reason) - self._ends_before[reason]
 
     def __call__(self, batch: list[Change[Thing]]) -> None:
         assert batch, "a batch is never empty"

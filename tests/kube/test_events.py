@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer
 from volcanopy.kube.client.api_client import Client
+from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import MESSAGE_LIMIT, EventRecorder, ObjectReference
 
 POD = ObjectReference("v1", "Pod", "a-0", "ns", "u1")
@@ -31,6 +32,11 @@ async def recording(client: Client, time: FakeTime, **options: Any) -> AsyncIter
     )
     async with recorder:
         yield recorder
+
+
+def outcomes(outcome: str) -> int:
+    """The metric of the Events with this outcome."""
+    return int(registry.REGISTRY.get_sample_value("volcanopy_events_total", {"outcome": outcome}) or 0)
 
 
 def events(server: FaultyServer) -> list[dict[str, Any]]:
@@ -113,15 +119,16 @@ async def test_an_expired_event_is_created_again(client: Client, server: FaultyS
 
 async def test_events_per_object_are_rate_limited(client: Client, server: FaultyServer, time: FakeTime) -> None:
     other = ObjectReference("v1", "Pod", "b-0", "ns", "u2")
+    before = outcomes("limited")
     async with recording(client, time, burst=3, refill=100.0) as recorder:
         for number in range(10):
             recorder.record(POD, "Warning", "Unschedulable", f"reason {number}")
         recorder.record(other, "Warning", "Unschedulable", "reason")
-        assert recorder.counters.limited == 7
+        assert outcomes("limited") - before == 7
         time.now = 250
         for number in range(10, 20):
             recorder.record(POD, "Warning", "Unschedulable", f"reason {number}")
-        assert recorder.counters.limited == 15
+        assert outcomes("limited") - before == 15
     assert [event["message"] for event in events(server) if event["involvedObject"]["uid"] == "u1"] == [
         f"reason {number}" for number in (0, 1, 2, 10, 11)
     ]
@@ -129,22 +136,24 @@ async def test_events_per_object_are_rate_limited(client: Client, server: Faulty
 
 
 async def test_a_full_queue_drops_and_counts(client: Client, server: FaultyServer, time: FakeTime) -> None:
+    before = outcomes("overflowed")
     async with recording(client, time, queue=5, burst=100) as recorder:
         for number in range(8):
             recorder.record(POD, "Normal", "Said", str(number))
-        assert recorder.counters.overflowed == 3
+        assert outcomes("overflowed") - before == 3
     assert len(events(server)) == 5
 
 
 async def test_rejected_events_are_counted_and_raise_nothing(
     client: Client, server: FaultyServer, time: FakeTime
 ) -> None:
+    before = {outcome: outcomes(outcome) for outcome in ("failed", "written")}
     server.faults.append(Fault("POST", code=403, reason="Forbidden"))
     async with recording(client, time, writers=1) as recorder:
         recorder.record(POD, "Normal", "Said", "refused")
         recorder.record(POD, "Normal", "Said", "taken")
         await recorder.flush()
-        assert (recorder.counters.failed, recorder.counters.written) == (1, 1)
+        assert [outcomes(outcome) - count for outcome, count in before.items()] == [1, 1]
     assert [event["message"] for event in events(server)] == ["taken"]
 
 

@@ -60,24 +60,6 @@ class Change(Struct, Generic[T], frozen=True, gc=False):
     error: str = ""
 
 
-class Counters(Struct):
-    """Counters of a reflector, for tests."""
-
-    events: int = 0
-    """Changes delivered, including those of lists."""
-    replayed: int = 0
-    """Events without news."""
-    bookmarks: int = 0
-    lists: int = 0
-    watches: int = 0
-    stalls: int = 0
-    """Watches ended because nothing came, not even a bookmark."""
-    faults: int = 0
-    """Failed lists and watches, except regular ends and stalls."""
-    rejected: int = 0
-    """Objects that do not match the type."""
-
-
 class _StaleError(KubeError):
     """The server cannot continue from the last version seen."""
 
@@ -118,7 +100,6 @@ class Reflector(Generic[T]):
         """Set once the first list has been delivered."""
         self.answered = asyncio.Event()
         """Set once the first list has been delivered, or has failed."""
-        self.counters = Counters()
         self.on_listed: Callable[[], object] | None = None
         """Called after each complete list has been delivered: objects that are not cached then did not exist."""
         self.fault = ""
@@ -191,7 +172,6 @@ class Reflector(Generic[T]):
         registry.WATCH_ENDS.labels(self.kind.plural, reason).inc()
 
     def _note(self, fault: KubeError) -> None:
-        self.counters.faults += 1
         if self.faulty_since is None:
             self.faulty_since = self._clock()
         self._ended("fault")
@@ -211,13 +191,10 @@ class Reflector(Generic[T]):
             # Not of the whole list: that of a large cluster takes minutes on a busy machine, and would begin again for ever.
             page_deadline=60.0,
         )
-        self.counters.lists += 1
-        self.counters.rejected += len(listing.rejected)
         # The list is authoritative even at a lower version: the server may have been restored from a backup.
         self._seen = _number(listing.resource_version)
         parts = [] if self._delivers_unreadable else [item.part for item in listing.rejected if item.part is not None]
         changes = self._differences([*listing.items, *map(self._slim, parts)]) + self._rejections(listing.rejected)
-        self.counters.events += len(changes)
         self._received.inc(len(changes))
         self.fault = ""
         return changes
@@ -286,7 +263,6 @@ class Reflector(Generic[T]):
                 stall=self._stall,
             )
             async with connecting as stream:
-                self.counters.watches += 1
                 self.fault, self.faulty_since = "", None
                 started = self._clock()
                 lines = Lines()
@@ -294,7 +270,6 @@ class Reflector(Generic[T]):
                     try:
                         chunk = await stream.readany()
                     except aiohttp.SocketTimeoutError:
-                        self.counters.stalls += 1
                         self._ended("stalled")
                         self._progress = True
                         return
@@ -309,7 +284,6 @@ class Reflector(Generic[T]):
                         continue
                     changes, fault_in_stream = self._take(whole)
                     if changes:
-                        self.counters.events += len(changes)
                         self._received.inc(len(changes))
                         yield changes
                     if fault_in_stream:
@@ -347,7 +321,6 @@ class Reflector(Generic[T]):
                     return from_status(decoder(Status).decode(event.object))
                 self._progress = True
                 if event.type == "BOOKMARK":
-                    self.counters.bookmarks += 1
                     version = _number(decoder(Bare).decode(event.object).identity.version)
                     if version < self._seen:
                         # The server was restored from a backup; this watch would deliver nothing for a long time.
@@ -365,7 +338,6 @@ class Reflector(Generic[T]):
         try:
             item = self.kind.decode(event.object)
         except msgspec.ValidationError as fault:
-            self.counters.rejected += 1
             rejected = reject(self.kind, event.object, fault)
             if not self._delivers_unreadable and rejected.part is not None:
                 self._apply(WatchEvent(event.type, rejected.part), changes)  # type: ignore[arg-type]
@@ -397,16 +369,12 @@ class Reflector(Generic[T]):
             # A repeated deletion, also of an earlier object of that name, must not delete its successor.
             if version > self._seen and known is None and key in self.rejected:
                 self._forget(self.rejected.pop(key), changes)
-            elif known is None or was is None or _number(was.version) > version:
-                self.counters.replayed += 1
-            else:
+            elif known is not None and was is not None and _number(was.version) <= version:
                 del self.objects[key]
                 self.rejected.pop(key, None)
                 last = (self._named(item) if self._named else item) if same else known
                 changes.append(Change(ChangeType.DELETED, last, known))
-        elif version < self._seen or (was is not None and _number(was.version) >= version):
-            self.counters.replayed += 1
-        else:
+        elif version >= self._seen and (was is None or _number(was.version) < version):
             item = self._slim(item)
             self.objects[key] = item
             self.rejected.pop(key, None)

@@ -55,19 +55,6 @@ class ObjectReference(Struct, rename="camel", frozen=True, omit_defaults=True):
         return self.kind, self.namespace, self.name, self.uid
 
 
-class RecorderCounters(Struct):
-    """Counters of a recorder."""
-
-    recorded: int = 0
-    written: int = 0
-    limited: int = 0
-    """Dropped because of the rate limit of the object."""
-    overflowed: int = 0
-    """Dropped because the queue was full."""
-    failed: int = 0
-    """Rejected by the server, or without a response."""
-
-
 class _EventKey(NamedTuple):
     """The fields that are equal in repetitions of an event."""
 
@@ -122,7 +109,6 @@ class EventRecorder:
         clock: Clock = machine.monotonic,
         now: Callable[[], datetime] = machine.utc_now,
     ) -> None:
-        self.counters = RecorderCounters()
         self._client, self._component = client, component
         self._instance = instance or f"{component}-{machine.host()}"[:128]
         self._burst, self._refill, self._limit, self._capacity = float(burst), refill, queue, capacity
@@ -146,7 +132,6 @@ class EventRecorder:
 
     def record(self, reference: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
         """Record an event of an object: a CamelCase reason and a message for its owner."""
-        self.counters.recorded += 1
         registry.EVENTS.labels("recorded").inc()
         message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
         event = _EventKey(reference.key, event_type, reason, message, reference.field_path)
@@ -165,10 +150,8 @@ class EventRecorder:
 
     def _queue(self, entry: _PendingEvent) -> None:
         if len(self._waiting) >= self._limit:
-            self.counters.overflowed += 1
             registry.EVENTS.labels("overflowed").inc()
         elif not self._take_token(entry.event.item):
-            self.counters.limited += 1
             registry.EVENTS.labels("limited").inc()
         else:
             entry.queued = True
@@ -220,10 +203,8 @@ class EventRecorder:
             self._writing += 1
             try:
                 await self._write(entry)
-                self.counters.written += 1
                 registry.EVENTS.labels("written").inc()
             except (KubeError, ValueError) as fault:
-                self.counters.failed += 1
                 registry.EVENTS.labels("failed").inc()
                 item = "/".join(entry.event.item[:3])
                 expected = isinstance(fault, ApiError) and fault.namespace_is_deleted
@@ -232,7 +213,7 @@ class EventRecorder:
                 )
             except Exception:
                 # A writer that ends would not be missed: it goes on with the next event.
-                self.counters.failed += 1
+                registry.EVENTS.labels("failed").inc()
                 log.exception("internal error while writing an event", reason=entry.event.reason)
             finally:
                 self._writing -= 1

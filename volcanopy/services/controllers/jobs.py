@@ -117,7 +117,6 @@ class JobController(Controller):
         """By key: when a job was last reconciled, and how long its plan took."""
         self._unwritten: dict[str, float] = {}
         """By key: when the changes of a job's status are due that may be written later."""
-        self.reconciles = 0
         self.cache = JobCache(self.wake)
         self.objects, self.errors, self.writes = self.cache.jobs, self.cache.errors, self.cache.writes
         self.queue.is_heavy, self.queue.heavy_at_once = self._is_large, LARGE_AT_ONCE
@@ -219,7 +218,6 @@ class JobController(Controller):
             self.record(manifest, "Warning", "Unreadable", str(error))
             log.warning("invalid job ignored", kind=self.noun, key=key, error=str(error))
             return None
-        self.reconciles += 1
         started = asyncio.get_running_loop().time()
         observed = replace(
             self.cache.observed(key),
