@@ -174,26 +174,6 @@ class Admission(Protocol):
         ...
 
 
-class Dependents(Protocol):
-    """What depends on objects that are deleted."""
-
-    def owner_leaving(self, uid: str) -> None:
-        """Apply the propagation policy of an owner that is marked for deletion."""
-        ...
-
-    def namespace_ending(self, name: str) -> None:
-        """Delete what is in a namespace."""
-        ...
-
-
-class QuotaCheck(Protocol):
-    """The sums that the objects of a namespace may not exceed."""
-
-    def check(self, namespace: str, kind: Kind, body: Body) -> None:
-        """Raise the 403 of a new object with which a sum exceeds a quota."""
-        ...
-
-
 class Context:
     """The parts of a running server."""
 
@@ -216,9 +196,13 @@ class Context:
         self.service_addresses = dict(service_addresses)
         self.stopping = asyncio.Event()
         self.streams: set[asyncio.Event] = set()
-        self.collector: Dependents
+        self.owner_leaving: Callable[[str], None]
+        """Applies the propagation policy of an owner, by its uid, that is marked for deletion."""
+        self.namespace_ending: Callable[[str], None]
+        """Deletes what is in a namespace."""
+        self.check_quota: Callable[[str, Kind, Body], None]
+        """Raises the 403 of a new object with which a sum exceeds a quota of its namespace."""
         self.webhooks: Admission
-        self.quotas: QuotaCheck
         self.bookmark_seconds = 60.0
         self.default_scheduler = ""
         """The scheduler of pods that name none, or `default-scheduler`; empty where a default-scheduler runs."""

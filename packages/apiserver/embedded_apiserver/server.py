@@ -142,10 +142,11 @@ class ApiServer:
         ctx = Context(store, registry, log_source, service_addresses or {}, clock, rng or Random())
         journal = open_journal(persist, store, repair=repair, fsync=fsync) if persist is not None else None
         ctx.webhooks = webhooks = Webhooks(ctx)
-        ctx.quotas = Quotas(ctx)
+        ctx.check_quota = Quotas(ctx).check
         ctx.default_scheduler = default_scheduler
         customs = CustomResources(ctx)
-        ctx.collector = collector = Collector(ctx)
+        collector = Collector(ctx)
+        ctx.owner_leaving, ctx.namespace_ending = collector.owner_leaving, collector.namespace_ending
         customs.resume()
         collector.resume()
         create_missing_objects(ctx)

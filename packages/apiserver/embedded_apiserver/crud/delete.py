@@ -151,7 +151,7 @@ def remove(ctx: Context, kind: Kind, entry: StoredObject, options: DeleteOptions
     if metadata == body["metadata"] or options.dry:
         return made
     ctx.store.put(ctx.bucket(kind), made)
-    ctx.collector.owner_leaving(entry.uid)
+    ctx.owner_leaving(entry.uid)
     return made
 
 
@@ -194,7 +194,7 @@ def _end_namespace(ctx: Context, kind: Kind, entry: StoredObject, *, dry: bool) 
         return None
     if not dry:
         ctx.store.put(ctx.bucket(kind), made)
-        ctx.collector.namespace_ending(entry.name)
+        ctx.namespace_ending(entry.name)
     return made
 
 

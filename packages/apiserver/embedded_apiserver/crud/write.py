@@ -100,7 +100,7 @@ async def create_object(
         require_namespace(ctx, call)
     if bucket.get(call.namespace, name) is not None:
         raise already_exists(kind.plural, kind.group, name)
-    ctx.quotas.check(call.namespace, kind, body)
+    ctx.check_quota(call.namespace, kind, body)
     if call.dry:
         return (body if kind.outgoing is None else kind.outgoing(body)), None
     entry = ctx.store.put(bucket, body)
