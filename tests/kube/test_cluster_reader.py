@@ -22,7 +22,7 @@ async def test_a_single_read_has_the_same_kinds_and_objects_as_the_store(cluster
     following = asyncio.create_task(followed.follow(cluster.client))
     try:
         await followed.synced()
-        assert await cluster_reader.take(ApiViews(cluster.client), taken) == []
+        assert await cluster_reader.read_all(ApiViews(cluster.client), taken.take) == []
         assert {reflector.kind.kind for reflector in followed.reflectors} == {
             kind.kind for kind in (*followed_kinds.REQUIRED, *followed_kinds.OPTIONAL)
         }
@@ -47,7 +47,7 @@ class ForbiddenKinds(Client):
 async def test_forbidden_kinds_are_omitted_unless_required(cluster: Cluster) -> None:
     async with ForbiddenKinds(cluster.connection) as client:
         client.hidden = frozenset({"persistentvolumes", "storageclasses"})
-        assert await cluster_reader.take(ApiViews(client), Store()) == ["persistentvolumes", "storageclasses"]
+        assert await cluster_reader.read_all(ApiViews(client), Store().take) == ["persistentvolumes", "storageclasses"]
         client.hidden = frozenset({"nodes"})
         with pytest.raises(Forbidden):
-            await cluster_reader.take(ApiViews(client), Store())
+            await cluster_reader.read_all(ApiViews(client), Store().take)

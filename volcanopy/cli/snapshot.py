@@ -76,7 +76,7 @@ async def read_snapshot(
     """
     apis = api_views(client, api)
     objects = ApiObjects()
-    hidden = await cluster_reader.take(apis, objects)
+    hidden = await cluster_reader.read_all(apis, objects.take)
     text = text or await _from_map(client, config_map)
     jobs = {view.api: await _jobs(view) for view in apis}
     if not api:

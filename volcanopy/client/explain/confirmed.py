@@ -68,7 +68,7 @@ async def cluster_state(client: Client) -> ClusterState:
     """Read everything that a what-if question needs, of every API that volcanopy handles. Raises UnreadableError."""
     objects, apis = ApiObjects(), api_views(client)
     try:
-        await cluster_reader.take(apis, objects)
+        await cluster_reader.read_all(apis, objects.take)
         jobs = {view.api: await unfinished_jobs(view) for view in apis}
         text = await configured(client)
     except Forbidden as fault:

@@ -1,9 +1,10 @@
-"""One-time read of the cluster state into a store, from the kinds and types that the scheduler follows.
+"""One-time read of the cluster state, from the kinds and types that the scheduler follows.
 
 Pods are listed last, so that the objects they refer to are known."""
 
 import asyncio
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from volcanopy.kube.cache.followed_kinds import OLDER, followed, slimming
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -12,18 +13,10 @@ from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Kind
 
 
-class Sink(Protocol):
-    """Whatever takes the objects, such as a :class:`volcanopy.services.scheduler.state.store.Store`."""
+async def read_all(apis: ApiViews, take: Callable[[list[Change[Any]]], object]) -> list[str]:
+    """Read all objects of these APIs; ``take`` gets added and unreadable ones.
 
-    def take(self, changes: list[Change[Any]]) -> object:
-        """Take objects: added ones, and unreadable ones."""
-        ...
-
-
-async def take(apis: ApiViews, store: Sink) -> list[str]:
-    """Read all objects of these APIs into the store. Returns the plurals of the optional kinds that this user may not read.
-
-    Raises KubeError if a required kind cannot be read.
+    Returns the plurals of the optional kinds that this user may not read. Raises KubeError if a required kind cannot be read.
     """
     hidden: list[str] = []
     required, optional = followed(apis.bindings)
@@ -39,7 +32,7 @@ async def take(apis: ApiViews, store: Sink) -> list[str]:
         raise next((error for error in errors if isinstance(error, Forbidden)), errors[0])
     lists = [result for result in read if not isinstance(result, BaseException)]
     for changes in (*lists, await _listed(apis, pods)):
-        store.take(changes)
+        take(changes)
     return sorted(hidden)
 
 
