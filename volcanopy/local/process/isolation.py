@@ -101,20 +101,33 @@ def _seen(view: FileView, user: User) -> str:
     )
 
 
-class Bubblewrap:
-    """Own mount, process, host and IPC name spaces by bubblewrap, for users without privileges."""
+class _OwnFiles:
+    """A container with files, processes and names of its own."""
 
-    name = "bubblewrap"
     has_mounts = True
 
-    def __init__(self, program: str, view: FileView, user: User) -> None:
-        self._program, self._view = program, view
+    def __init__(self, view: FileView, user: User) -> None:
+        self._view = view
         self.description = _seen(view, user)
 
     @property
     def root(self) -> Path:
         """The folder of this machine that is `/` in a container."""
         return self._view.root
+
+    def beside(self, first_pid: int, process: Process) -> Command:
+        """The launcher, which enters the name spaces of the container."""
+        return _launch(process, enter=first_pid)
+
+
+class Bubblewrap(_OwnFiles):
+    """Own mount, process, host and IPC name spaces by bubblewrap, for users without privileges."""
+
+    name = "bubblewrap"
+
+    def __init__(self, program: str, view: FileView, user: User) -> None:
+        super().__init__(view, user)
+        self._program = program
 
     def command(self, process: Process) -> Command:
         """bubblewrap with its options in a file, because others can see command lines. Raises PathError, OSError."""
@@ -139,10 +152,6 @@ class Bubblewrap:
         start = (self._program, "--info-fd", INFO, "--args", INPUT, "--", *session, *spec.argv)
         text = "".join(f"{argument}\0" for argument in arguments)
         return Command(_joining(process.groups) + start, os.fsencode(text), not session, tuple(descriptors))
-
-    def beside(self, first_pid: int, process: Process) -> Command:
-        """The launcher, which enters the name spaces of the container."""
-        return _launch(process, enter=first_pid)
 
 
 def _by_descriptor(operation: Operation, descriptors: list[int]) -> Operation:
@@ -178,20 +187,10 @@ def _joining(groups: tuple[str, ...]) -> tuple[str, ...]:
     return ("/bin/sh", "-c", f'{script}shift {len(groups)} && exec "$@"', "sh", *groups)
 
 
-class Namespaces:
+class Namespaces(_OwnFiles):
     """The same name spaces by the kernel's own calls; also for root, whose programs run as another user."""
 
     name = "namespaces of the kernel"
-    has_mounts = True
-
-    def __init__(self, view: FileView, user: User) -> None:
-        self._view = view
-        self.description = _seen(view, user)
-
-    @property
-    def root(self) -> Path:
-        """The folder of this machine that is `/` in a container."""
-        return self._view.root
 
     def command(self, process: Process) -> Command:
         """The launcher with name spaces; with one of users unless this is root."""
@@ -203,10 +202,6 @@ class Namespaces:
             operations=self._view.operations(placement, directory),
             hostname=placement.hostname,
         )
-
-    def beside(self, first_pid: int, process: Process) -> Command:
-        """The launcher, which enters the name spaces of the container."""
-        return _launch(process, enter=first_pid)
 
 
 class PlainProcesses:
