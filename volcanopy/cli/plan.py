@@ -89,10 +89,10 @@ def _world(manifests: Sequence[Manifest], options: PlanOptions, plugins: Registr
     """Return the cluster of manifests, and the plan of its next cycle."""
     cycle = next((_cycle(manifest) for manifest in manifests if _is_cycle(manifest)), None)
     chosen = _configuration(options.config, cycle, plugins)
-    schedulers = (cycle.scheduler_names or (cycle.scheduler_name,)) if cycle is not None else ()
+    schedulers = cycle.scheduler_names if cycle is not None else ()
     queue = (cycle.default_queue if cycle is not None else "") or names.DEFAULT_QUEUE
     objects = [manifest for manifest in manifests if not _is_cycle(manifest)]
-    loaded = whatif.loaded(objects, tuple(filter(None, schedulers)) or (names.SCHEDULER,), queue)
+    loaded = whatif.loaded(objects, schedulers or (names.SCHEDULER,), queue)
     state = loaded.cluster.state
     if cycle is not None:
         replay.apply_cycle(state, cycle)

@@ -23,13 +23,13 @@ GROUP, VERSION, KIND = "dump.volcanopy.io", "v1", "SchedulingCycle"
 
 
 class Value(ReadModel, frozen=True, kw_only=True, gc=False):
-    """A value of a measure, and when it was measured, in seconds."""
+    """A :class:`Reading`, of which JSON has the finite numbers."""
 
-    mean: float
-    at: float | None = None
-    deviation: float | None = None
-    peak: float | None = None
-    prediction: float | None = None
+    mean: float = math.nan
+    at: float = math.inf
+    deviation: float = math.nan
+    peak: float = math.nan
+    prediction: float = math.nan
 
 
 class Measure(ReadModel, frozen=True, kw_only=True, gc=False):
@@ -63,8 +63,6 @@ class SchedulingCycle(ReadModel, frozen=True, kw_only=True, gc=False):
     binding: dict[str, Binding] = msgspec.field(default_factory=dict)
     """The pods that are being bound, by namespace and name."""
     evicting: tuple[str, ...] = ()
-    scheduler_name: str = ""
-    """The scheduler name of the pods in files of earlier versions; empty: the default."""
     scheduler_names: tuple[str, ...] = ()
     """The scheduler names of the pods, of each served API; empty: the default."""
     default_queue: str = ""
@@ -124,33 +122,16 @@ def _measures(snapshot: Snapshot) -> Measures | None:
     return Measures(interval=measured.interval.total_seconds(), max_age=measured.max_age.total_seconds(), series=series)
 
 
-def _values(readings: Mapping[str, Reading]) -> dict[str, Value]:
+def _values(measured: Mapping[str, Reading]) -> dict[str, Value]:
     return {
-        key: Value(
-            mean=each.mean,
-            at=_finite(each.at),
-            deviation=_finite(each.deviation),
-            peak=_finite(each.peak),
-            prediction=_finite(each.prediction),
-        )
-        for key, each in sorted(readings.items())
+        key: Value(**{name: number for name, number in reading._asdict().items() if math.isfinite(number)})
+        for key, reading in sorted(measured.items())
     }
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
 
 
 def readings(values: Mapping[str, Value]) -> dict[str, Reading]:
     """Return the values as they were measured."""
-    return {
-        key: Reading(
-            each.mean,
-            math.inf if each.at is None else each.at,
-            *(math.nan if part is None else part for part in (each.deviation, each.peak, each.prediction)),
-        )
-        for key, each in values.items()
-    }
+    return {key: Reading(*msgspec.structs.astuple(value)) for key, value in values.items()}
 
 
 def apply_cycle(state: State, cycle: SchedulingCycle) -> None:
