@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.metrics.metric_types import Labels
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan, SetPodGroup
-from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints
 from volcanopy.scheduler.policy.observer import Observer, Part, QueueAmounts
 from volcanopy.services.scheduler.state.store import Store
 
@@ -153,9 +154,9 @@ class SchedulerMetrics(Observer):
             registry.UNSCHEDULED_JOBS: lambda: self._by_queue(lambda _: 1),
             registry.WAITING_JOBS: self._by_gate,
             registry.LONGEST_WAIT: self._longest,
-            registry.QUEUE_SHARE: self._shares,
-            registry.QUEUE_WEIGHT: self._weights,
-            registry.QUEUE_OVERUSED: self._overused,
+            registry.QUEUE_SHARE: lambda: self._of_queues(lambda books: books.share),
+            registry.QUEUE_WEIGHT: lambda: self._of_queues(lambda books: books.queues.weight),
+            registry.QUEUE_OVERUSED: lambda: self._of_queues(_overused),
             registry.WRITES_WAITING: lambda: [((), float(self._writes_waiting()))],
         }
         with ExitStack() as stack:
@@ -196,22 +197,15 @@ class SchedulerMetrics(Observer):
         """Return the existing queues, each with its row."""
         return [(row, name) for row, name in enumerate(books.queues.names) if books.queues.objects[row] is not None]
 
-    def _shares(self) -> Values:
+    def _of_queues(self, column_of: Callable[[QueueAmounts], Any]) -> Values:
+        """Return the value of each queue, from a column with the rows of the queues; none without it."""
         books = self._books
-        if books is None or books.share is None:
-            return []
-        return [((name,), float(books.share[row])) for row, name in self._rows(books)]
-
-    def _weights(self) -> Values:
-        books = self._books
-        return [] if books is None else [((name,), float(books.queues.weight[row])) for row, name in self._rows(books)]
-
-    def _overused(self) -> Values:
-        books = self._books
-        if books is None or books.borrowed is None:
-            return []
-        over: Mask = np.asarray(books.borrowed.any(axis=0))
-        return [((name,), float(over[row])) for row, name in self._rows(books)]
+        column = None if books is None else column_of(books)
+        return (
+            []
+            if books is None or column is None
+            else [((name,), float(column[row])) for row, name in self._rows(books)]
+        )
 
     def _amounts(self, kind: str, resource: str) -> Values:
         books = self._books
@@ -265,6 +259,10 @@ def _count_evictions(evicts: list[Evict]) -> None:
         registry.EVICTION_TRANSACTIONS.labels(reason).inc()
     registry.PREEMPTION_VICTIMS.set(sum(pods[reason] for reason in _PREEMPTING))
     registry.RECLAIM_VICTIMS.set(sum(pods[reason] for reason in _RECLAIMING))
+
+
+def _overused(books: QueueAmounts) -> Any:
+    return None if books.borrowed is None else books.borrowed.any(axis=0)
 
 
 def _table(books: QueueAmounts, kind: str) -> Ints | None:
