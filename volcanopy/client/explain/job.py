@@ -209,9 +209,7 @@ def _pending(facts: JobFacts, report: JobReport) -> JobReport:
     if reason is None and (unprocessed := _unprocessed(facts)):
         rows = gate_rows(facts.members, group, queue, None) if group is not None else ()
         return replace(report, state="pending", summary=pending + unprocessed, gates=rows)
-    if stale := lease_age(facts.lease, facts.now):
-        note = f"the scheduler seems to be down: its lease was last renewed {stale} ago; this report may be outdated"
-        report = replace(report, notes=(*report.notes, note))
+    report = with_stale_lease(report, facts)
     if reason is not None:
         return _with_reason(replace(report, state="pending", summary=pending + reason.message), facts, reason)
     if problem := startup_problem(report.pods):
@@ -290,6 +288,14 @@ def _unprocessed(facts: JobFacts) -> str:
         return "not processed by the scheduler yet"
     lease = f" (its lease was last renewed {stale} ago)" if (stale := lease_age(facts.lease, facts.now)) else ""
     return f"not processed by the scheduler for {span(age)}; check that it is running{lease}"
+
+
+def with_stale_lease(report: JobReport, facts: Facts) -> JobReport:
+    """Return the report with a note if the scheduler seems to be down."""
+    if not (stale := lease_age(facts.lease, facts.now)):
+        return report
+    note = f"the scheduler seems to be down: its lease was last renewed {stale} ago; this report may be outdated"
+    return replace(report, notes=(*report.notes, note))
 
 
 def lease_age(lease: Lease | None, now: datetime) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from volcanopy.api import core, names
 from volcanopy.client.durations import span
 from volcanopy.client.explain.gates import Members, gate_rows, passed_rows
-from volcanopy.client.explain.job import GRACE, Facts, lease_age, with_reason, with_remedies
+from volcanopy.client.explain.job import GRACE, Facts, with_reason, with_remedies, with_stale_lease
 from volcanopy.client.explain.pod_problems import pod_problems, startup_problem
 from volcanopy.client.explain.report import JobReport, single_line
 
@@ -65,9 +65,8 @@ def _running(facts: GroupFacts, report: JobReport) -> JobReport:
 
 def _pending(facts: GroupFacts, report: JobReport) -> JobReport:
     reason = facts.group.status.explanation
-    if reason is not None and (stale := lease_age(facts.lease, facts.now)):
-        note = f"the scheduler seems to be down: its lease was last renewed {stale} ago; this report may be outdated"
-        report = replace(report, notes=(*report.notes, note))
+    if reason is not None:
+        report = with_stale_lease(report, facts)
     why = single_line(reason.message) if reason is not None else _unexplained(facts)
     rows = gate_rows(facts.members, facts.group, facts.queue, None)
     return replace(report, state="pending", summary=f"{facts.title} is pending: {why}", gates=rows)
