@@ -5,7 +5,7 @@ from typing import Any
 
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.delete import DeleteOptions, remove
-from embedded_apiserver.crud.write import finished
+from embedded_apiserver.crud.write import release
 from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.strategy import Strategy
@@ -305,10 +305,4 @@ class CustomResources:
         entry = bucket.get("", name)
         if entry is None or self._ctx.store.bucket(name).count:
             return
-        metadata = {**entry.body["metadata"]}
-        metadata["finalizers"] = [held for held in metadata.get("finalizers") or () if held != CLEANUP]
-        made = {**entry.body, "metadata": metadata}
-        if finished(made):
-            self._ctx.store.remove(bucket, entry)
-        else:
-            self._ctx.store.put(bucket, made)
+        release(self._ctx.store, bucket, entry, CLEANUP)

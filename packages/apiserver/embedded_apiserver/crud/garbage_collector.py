@@ -10,7 +10,7 @@ import structlog
 
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.delete import FOREGROUND, ORPHAN, DeleteOptions, remove
-from embedded_apiserver.crud.write import finished
+from embedded_apiserver.crud.write import finished, release
 from embedded_apiserver.store.object_store import Address, Body, Bucket, Event, StoredObject
 
 BATCH = 64
@@ -155,7 +155,7 @@ class Collector:
         if ORPHAN in finalizers:
             for dependent in store.owned_by(uid):
                 self._orphan(dependent, uid)
-            self._release(address, entry, ORPHAN)
+            release(store, store.bucket(address[0]), entry, ORPHAN)
         elif FOREGROUND in finalizers:
             blocked = False
             for dependent in store.owned_by(uid):
@@ -163,7 +163,7 @@ class Collector:
             if not blocked:
                 current = store.at(address)
                 if current is not None:
-                    self._release(address, current, FOREGROUND)
+                    release(store, store.bucket(address[0]), current, FOREGROUND)
 
     def _orphan(self, address: Address, uid: str) -> None:
         entry = self._ctx.store.at(address)
@@ -194,21 +194,6 @@ class Collector:
             remove(self._ctx, kind, entry, DeleteOptions({"propagationPolicy": policy}))
         blocking = any(owner.get("blockOwnerDeletion") for owner in owners if owner["uid"] == uid)
         return blocking and store.at(address) is not None
-
-    def _release(self, address: Address, entry: StoredObject, finalizer: str) -> None:
-        """Take our finalizer off; with the last one the object goes."""
-        bucket = self._ctx.store.bucket(address[0])
-        metadata = {**entry.body["metadata"]}
-        left = [name for name in metadata.get("finalizers") or () if name != finalizer]
-        if left:
-            metadata["finalizers"] = left
-        else:
-            metadata.pop("finalizers", None)
-        made = {**entry.body, "metadata": metadata}
-        if finished(made):
-            self._ctx.store.remove(bucket, entry)
-        else:
-            self._ctx.store.put(bucket, made)
 
     async def _empty(self, name: str) -> None:
         """Delete what is in a namespace, and the namespace when nothing is left."""

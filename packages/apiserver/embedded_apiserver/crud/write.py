@@ -26,7 +26,7 @@ from embedded_apiserver.status_errors import (
     method_not_allowed,
     not_found,
 )
-from embedded_apiserver.store.object_store import Body, StoredObject
+from embedded_apiserver.store.object_store import Body, Bucket, Store, StoredObject
 from embedded_apiserver.wire.decoding import read_object
 from embedded_apiserver.wire.representation import object_response, stored
 
@@ -276,3 +276,16 @@ def finished(body: Body) -> bool:
         and not metadata.get("deletionGracePeriodSeconds")
         and not (body.get("kind") == "Namespace" and (body.get("spec") or {}).get("finalizers"))
     )
+
+
+def release(store: Store, bucket: Bucket, entry: StoredObject, finalizer: str) -> None:
+    """Take a finalizer off an object; with the last one the object goes."""
+    metadata = {**entry.body["metadata"]}
+    metadata["finalizers"] = [name for name in metadata.get("finalizers") or () if name != finalizer]
+    if not metadata["finalizers"]:
+        del metadata["finalizers"]
+    made = {**entry.body, "metadata": metadata}
+    if finished(made):
+        store.remove(bucket, entry)
+    else:
+        store.put(bucket, made)
