@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from volcanopy.admission.request import at
+from volcanopy.admission.request import at, list_at
 from volcanopy.admission.response import as_warning
 from volcanopy.api.alternatives import merged
 from volcanopy.api.batch import BatchJob, BatchJobSpec
@@ -68,11 +68,9 @@ def with_any_alternative(
 
 def merged_templates(manifest: Json | None) -> Iterator[tuple[str, Any]]:
     """Yield the path and the resulting template of each task that an alternative of a job, as JSON, changes."""
-    tasks, alternatives = at(manifest, "spec", "tasks"), at(manifest, "spec", "alternatives")
-    templates = {str(at(task, "name")): at(task, "template") for task in (tasks if isinstance(tasks, list) else ())}
-    for number, alternative in enumerate(alternatives if isinstance(alternatives, list) else ()):
-        changes = at(alternative, "tasks")
-        for position, task in enumerate(changes if isinstance(changes, list) else ()):
+    templates = {str(at(task, "name")): at(task, "template") for task in list_at(manifest, "spec", "tasks")}
+    for number, alternative in enumerate(list_at(manifest, "spec", "alternatives")):
+        for position, task in enumerate(list_at(alternative, "tasks")):
             path = f"spec.alternatives[{number}].tasks[{position}].template"
             if (name := str(at(task, "name"))) in templates:
                 yield path, merged(templates[name], at(task, "template") or {})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from volcanopy.admission.request import at
+from volcanopy.admission.request import at, list_at
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.model import Problem, invalid, shown, too_many
 from volcanopy.api.quantity import QuantityError, amount
@@ -51,11 +51,11 @@ def amount_problems(spec: BatchJobSpec) -> Iterator[Problem]:
     for number, task in enumerate(spec.tasks):
         path, pod = f"spec.tasks[{number}].template.spec", at(task.template, "spec")
         for kind in _KINDS:
-            containers = at(pod, kind)
-            if isinstance(containers, list) and len(containers) > MAX_CONTAINERS:
+            containers = list_at(pod, kind)
+            if len(containers) > MAX_CONTAINERS:
                 yield too_many(f"{path}.{kind}", len(containers), MAX_CONTAINERS)
                 return
-            for position, container in enumerate(containers if isinstance(containers, list) else ()):
+            for position, container in enumerate(containers):
                 yield from _resources(at(container, "resources"), f"{path}.{kind}[{position}].resources")
         yield from _resources(at(pod, "resources"), f"{path}.resources")
         yield from _amounts(at(pod, "overhead"), f"{path}.overhead")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import Request, User, at
+from volcanopy.admission.request import Request, User, at, list_at
 from volcanopy.admission.submitter import recorded
 from volcanopy.api import names
 from volcanopy.api.cron import CronBatchJob, TemplateMeta, longest_job_name
@@ -82,8 +82,7 @@ def jobs_of_flow(request: Request, context: Context) -> Iterator[FutureJob]:
         if template is None or id(step) not in jobs:
             continue
         spec = job_spec(step, template)
-        tasks = spec.get("tasks")
-        task_budget -= len(tasks) if isinstance(tasks, list) else 0
+        task_budget -= len(list_at(spec, "tasks"))
         if task_budget < 0:
             return
         yield _job_of_step(request, flow, number, step, template, spec)
@@ -106,20 +105,20 @@ def _job_of_step(
 def missing_templates(request: Request, context: Context) -> Iterator[tuple[str, str]]:
     """Yield the path and name of each JobTemplate that a flow names and that does not exist."""
     templates, seen_templates = context.job_templates, set[str]()
-    steps = at(request.object, "spec", "flows")
-    for number, step in enumerate(steps if templates is not None and isinstance(steps, list) else ()):
+    if templates is None:
+        return
+    for number, step in enumerate(list_at(request.object, "spec", "flows")):
         name = _template_name(step)
-        if name and name not in seen_templates and templates is not None and name not in templates:
+        if name and name not in seen_templates and name not in templates:
             yield f"spec.flows[{number}].template", name
         seen_templates.add(name)
 
 
 def named_templates(request: Request) -> frozenset[str]:
     """Return the names of the JobTemplates of a flow that is created."""
-    steps = at(request.object, "spec", "flows")
-    if request.key != (names.FLOW, "JobFlow", "CREATE") or not isinstance(steps, list):
+    if request.key != (names.FLOW, "JobFlow", "CREATE"):
         return frozenset()
-    templates = frozenset(map(_template_name, steps[:_MOST_STEPS]))
+    templates = frozenset(map(_template_name, list_at(request.object, "spec", "flows")[:_MOST_STEPS]))
     return frozenset(name for name in templates if len(name) <= 253 and re.fullmatch(PATH_PATTERN, name))
 
 

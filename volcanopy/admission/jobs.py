@@ -1,7 +1,7 @@
 """Validation of a BatchJob beyond its schema, warnings about it, and the defaults that its schema cannot express."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from volcanopy.admission.access import acceptance_problems
@@ -10,7 +10,7 @@ from volcanopy.admission.children import children_problems
 from volcanopy.admission.context import Context, PluginCheck
 from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
-from volcanopy.admission.request import at
+from volcanopy.admission.request import at, list_at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
 from volcanopy.api.graphs import dependency_cycle
@@ -41,25 +41,26 @@ def with_task_names(manifest: Json) -> Json:
     No other default is written into a job: a minimum that was filled in would be wrong when the replicas are changed, and a
     changed list makes every ``kubectl apply`` of the same file report "configured".
     """
-    spec = manifest.get("spec")
-    tasks = spec.get("tasks") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(tasks, list):
-        return manifest
-    return manifest | {"spec": spec | {"tasks": [_named(task, number) for number, task in enumerate(tasks)]}}
+    return _with_tasks(manifest, _named)
 
 
 def with_queue_gates(manifest: Json, gate: str) -> Json:
     """Return a job whose templates have this scheduling gate of queues where their annotations request it."""
-    spec = manifest.get("spec")
-    tasks = spec.get("tasks") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(tasks, list):
+
+    def gated(task: Json, _: int) -> Json:
+        template = task.get("template")
+        return {**task, "template": with_queue_gate(template, gate)} if isinstance(template, dict) else task
+
+    return _with_tasks(manifest, gated)
+
+
+def _with_tasks(manifest: Json, change: Callable[[Json, int], Json]) -> Json:
+    """Return the job with each task changed, given with its number; an object that is not valid is returned unchanged."""
+    spec, tasks = at(manifest, "spec"), at(manifest, "spec", "tasks")
+    if not isinstance(tasks, list):
         return manifest
-    return manifest | {"spec": spec | {"tasks": [_with_queue_gate(task, gate) for task in tasks]}}
-
-
-def _with_queue_gate(task: Json, gate: str) -> Json:
-    template = task.get("template") if isinstance(task, dict) else None
-    return {**task, "template": with_queue_gate(template, gate)} if isinstance(template, dict) else task
+    new_tasks = [change(task, number) if isinstance(task, dict) else task for number, task in enumerate(tasks)]
+    return manifest | {"spec": spec | {"tasks": new_tasks}}
 
 
 _IMPLIED = {"svc": {"tensorflow", "mpi", "pytorch", "ray"}, "ssh": {"mpi"}}
@@ -68,13 +69,12 @@ _IMPLIED = {"svc": {"tensorflow", "mpi", "pytorch", "ray"}, "ssh": {"mpi"}}
 
 def with_defaults(manifest: Json) -> Json:
     """Return a job with the defaults that Volcano's clients read in it: minima, restarts, and plugins that others need."""
-    spec = manifest.get("spec")
-    tasks = spec.get("tasks") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(tasks, list):
+    manifest = _with_tasks(manifest, _with_minimum)
+    spec, tasks = at(manifest, "spec"), at(manifest, "spec", "tasks")
+    if not isinstance(tasks, list):
         return manifest
-    new_tasks = [_with_minimum(task) if isinstance(task, dict) else task for task in tasks]
-    defaults: Json = {"tasks": new_tasks, "queue": spec.get("queue") or names.DEFAULT_QUEUE}
-    minima = [task.get("minAvailable") for task in new_tasks if isinstance(task, dict)]
+    defaults: Json = {"queue": spec.get("queue") or names.DEFAULT_QUEUE}
+    minima = [task.get("minAvailable") for task in tasks if isinstance(task, dict)]
     if not spec.get("minAvailable") and all(isinstance(minimum, int) for minimum in minima):
         defaults["minAvailable"] = sum(minima)
     if not spec.get("maxRetry"):
@@ -89,7 +89,7 @@ def with_defaults(manifest: Json) -> Json:
 _MAX_RETRY = 3
 
 
-def _with_minimum(task: Json) -> Json:
+def _with_minimum(task: Json, _: int) -> Json:
     """Return a task with the number of pods that it needs, and the number of its restarts."""
     new_task = {**task, "maxRetry": task.get("maxRetry") or _MAX_RETRY}
     if task.get("minAvailable") is None:
@@ -100,8 +100,8 @@ def _with_minimum(task: Json) -> Json:
     return new_task
 
 
-def _named(task: Any, number: int) -> Any:
-    if not isinstance(task, dict) or task.get("name"):
+def _named(task: Json, number: int) -> Json:
+    if task.get("name"):
         return task
     return {"name": f"default{number}", **{key: value for key, value in task.items() if key != "name"}}
 
@@ -230,8 +230,7 @@ def _whole_cpus(spec: BatchJobSpec) -> Iterator[Problem]:
         if task.topology_policy in {"", "none"}:
             continue
         for kind in ("initContainers", "containers"):
-            containers = at(task.template, "spec", kind)
-            for position, container in enumerate(containers if isinstance(containers, list) else ()):
+            for position, container in enumerate(list_at(task.template, "spec", kind)):
                 cpu = at(container, "resources", "requests", "cpu") or at(container, "resources", "limits", "cpu")
                 if not (milli := _milli(cpu)) or milli % 1000:
                     path = f"spec.tasks[{number}].template.spec.{kind}[{position}].resources.requests[cpu]"
@@ -303,8 +302,7 @@ def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:
 def pod_warnings(spec: Any, path: str, context: Context) -> Iterator[Problem]:
     """Yield the warnings of a pod's spec, given as JSON."""
     for kind in ("containers", "initContainers"):
-        containers = at(spec, kind)
-        for number, container in enumerate(containers[:_MAX_CONTAINERS] if isinstance(containers, list) else ()):
+        for number, container in enumerate(list_at(spec, kind)[:_MAX_CONTAINERS]):
             yield from _container(container, f"{path}.{kind}[{number}].resources")
     name = at(spec, "priorityClassName")
     yield from _priority(name if isinstance(name, str) else "", f"{path}.priorityClassName", context)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from volcanopy.admission.access import administers, is_trusted
 from volcanopy.admission.context import Context
-from volcanopy.admission.request import Request, User, at, is_job_owner, own_keys
+from volcanopy.admission.request import Request, User, at, is_job_owner, list_at, own_keys
 from volcanopy.admission.submitter import belongs_to_job, is_kubelet, is_kubernetes, recorded
 from volcanopy.api import names
 from volcanopy.api.model import Json, Problem, forbidden
@@ -62,8 +62,7 @@ def change_problems(request: Request, context: Context, *path: str) -> Iterator[
 
 def controlled_by(manifest: Json | None) -> str:
     """Return the kind of the controller of an object, empty if it has none."""
-    owners = at(manifest, "metadata", "ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
+    for owner in list_at(manifest, "metadata", "ownerReferences"):
         if at(owner, "controller") is True or is_job_owner(owner):
             return str(at(owner, "kind") or "")
     return ""
@@ -83,10 +82,9 @@ def group_owner(name: str, owners: Iterable[tuple[str, str, str]]) -> str:
 
 def group_owner_in(manifest: Json | None) -> str:
     """Return the kind of the job or workload whose PodGroup this is, if volcanopy's controllers write it."""
-    owners = at(manifest, "metadata", "ownerReferences")
     triples = (
         (str(at(owner, "apiVersion")), str(at(owner, "kind") or ""), str(at(owner, "uid")))
-        for owner in (owners if isinstance(owners, list) else ())
+        for owner in list_at(manifest, "metadata", "ownerReferences")
         if at(owner, "controller") is True or is_job_owner(owner)
     )
     return group_owner(str(at(manifest, "metadata", "name")), triples)
@@ -95,10 +93,8 @@ def group_owner_in(manifest: Json | None) -> str:
 def job_owner_problems(request: Request, context: Context) -> Iterator[Problem]:
     """Yield a problem if a user other than the controllers makes an object part of a job."""
     kind = controlled_by(request.object)
-    owners = at(request.object, "metadata", "ownerReferences")
-    if is_checked(request.user, context) and any(
-        is_job_owner(owner) and at(owner, "kind") == kind for owner in owners or ()
-    ):
+    owners = list_at(request.object, "metadata", "ownerReferences")
+    if is_checked(request.user, context) and any(is_job_owner(owner) and at(owner, "kind") == kind for owner in owners):
         detail = f"only the controllers create a {request.kind} of a {kind}: remove the owner"
         yield forbidden("metadata.ownerReferences", detail)
 

@@ -16,7 +16,6 @@ from volcanopy.admission.ownership import (
     controlled_by,
     controlled_group_problems,
     controlled_key_problems,
-    deletion_problems,
     group_owner,
     group_owner_in,
     is_checked,
@@ -31,6 +30,7 @@ from volcanopy.admission.request import (
     at,
     is_job_owner,
     is_shared_by_accounts,
+    list_at,
     name_problems,
 )
 from volcanopy.admission.response import as_warning
@@ -105,11 +105,6 @@ def is_moved(request: Request) -> bool:
         return False
     before, after = ((at(version, "spec", "queue") or names.DEFAULT_QUEUE) for version in (request.old, request.object))
     return bool(before != after)
-
-
-def validate_pod_group_deletion(request: Request, context: Context) -> Iterator[Problem]:
-    """Yield the problems of a PodGroup that is deleted."""
-    yield from deletion_problems(request, context)
 
 
 def _is_controlled(request: Request, context: Context) -> bool:
@@ -256,8 +251,8 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
 
 def _workload_group(request: Request, context: Context) -> PodGroupRead | None:
     """Return the PodGroup that the controllers have created for the controller of the pod."""
-    owners = at(request.object, "metadata", "ownerReferences")
-    uids = [at(owner, "uid") for owner in owners if at(owner, "controller")] if isinstance(owners, list) else []
+    owners = list_at(request.object, "metadata", "ownerReferences")
+    uids = [at(owner, "uid") for owner in owners if at(owner, "controller")]
     keys = [f"{request.namespace}/{names.workload_group(uid)}" for uid in uids if isinstance(uid, str)]
     return next((group for key in keys if (group := (context.pod_groups or {}).get(key))), None)
 

@@ -13,7 +13,7 @@ from volcanopy.admission.children import MAX_RESOURCES
 from volcanopy.admission.context import Context
 from volcanopy.admission.limits import amount_problems, limit_problems
 from volcanopy.admission.queue_tree import PATHS, Tree, amounts_of, amounts_of_queue, parent_of
-from volcanopy.admission.request import Request, annotations, at, name_problems
+from volcanopy.admission.request import Request, annotations, at, list_at, name_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.api import names
 from volcanopy.api.core import Queue as KnownQueue
@@ -101,8 +101,7 @@ def same_claims(before: KnownQueue, after: KnownQueue) -> bool:
 
 def _long_lists(manifest: Json) -> Iterator[Problem]:
     lists = [(path, at(manifest, *path.split("."))) for path in PATHS.values()]
-    entries = at(manifest, "spec", "limits")
-    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+    for number, entry in enumerate(list_at(manifest, "spec", "limits")):
         lists.append((f"spec.limits[{number}].resources", at(entry, "resources")))
     for path, resources in lists:
         if isinstance(resources, Mapping) and len(resources) > MAX_RESOURCES:

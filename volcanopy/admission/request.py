@@ -132,7 +132,6 @@ class Request:
         if not isinstance(request, Mapping):
             return None
         kind, user = _mapping(request.get("kind")), _mapping(request.get("userInfo"))
-        groups = user.get("groups")
         manifest, old = request.get("object"), request.get("oldObject")
         content = _mapping(manifest if isinstance(manifest, dict) else old)
         metadata = _mapping(content.get("metadata"))
@@ -153,7 +152,7 @@ class Request:
             namespace=_text(request.get("namespace")) or _text(metadata.get("namespace")),
             user=User(
                 _text(user.get("username")),
-                tuple(group for group in groups if isinstance(group, str)) if isinstance(groups, list) else (),
+                tuple(group for group in list_at(user, "groups") if isinstance(group, str)),
             ),
             object=with_own_names(manifest, keyed) if isinstance(manifest, dict) else None,
             old=with_own_names(old, keyed) if isinstance(old, dict) else None,
@@ -204,6 +203,12 @@ def at(value: Any, *steps: str) -> Any:
             return None
         value = value.get(step)
     return value
+
+
+def list_at(value: Any, *steps: str) -> list[Any]:
+    """Return the list at a path of nested objects; an empty one if there is none."""
+    items = at(value, *steps)
+    return items if isinstance(items, list) else []
 
 
 _OF_DELETION = frozenset({"finalizers", "managedFields", "resourceVersion"})

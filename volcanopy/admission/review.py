@@ -12,13 +12,12 @@ from volcanopy.admission.annotation_values import value_problems
 from volcanopy.admission.context import Context
 from volcanopy.admission.hypernodes import validate_hyper_node, validate_hyper_node_deletion
 from volcanopy.admission.jobs import with_defaults, with_queue_gates, with_task_names
-from volcanopy.admission.ownership import controlled_by, has_job_label
+from volcanopy.admission.ownership import controlled_by, deletion_problems, has_job_label
 from volcanopy.admission.pod_dry_run import dry_run_findings
 from volcanopy.admission.podgroups import (
     is_scheduled_here,
     validate_pod,
     validate_pod_group,
-    validate_pod_group_deletion,
     validate_pod_update,
 )
 from volcanopy.admission.queues import validate_queue, validate_queue_deletion, with_root
@@ -233,7 +232,7 @@ _VALIDATORS: Mapping[tuple[str, str, str], Validate] = MappingProxyType(
         (names.SCHEDULING, "Queue", "DELETE"): validate_queue_deletion,
         (names.SCHEDULING, "PodGroup", "CREATE"): validate_pod_group,
         (names.SCHEDULING, "PodGroup", "UPDATE"): validate_pod_group,
-        (names.SCHEDULING, "PodGroup", "DELETE"): validate_pod_group_deletion,
+        (names.SCHEDULING, "PodGroup", "DELETE"): deletion_problems,
         (names.TOPOLOGY, "HyperNode", "CREATE"): validate_hyper_node,
         (names.TOPOLOGY, "HyperNode", "UPDATE"): validate_hyper_node,
         (names.TOPOLOGY, "HyperNode", "DELETE"): validate_hyper_node_deletion,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 from volcanopy.admission.access import (
     administration_problems,
@@ -28,7 +29,7 @@ from volcanopy.admission.jobs import (
 )
 from volcanopy.admission.ownership import change_problems
 from volcanopy.admission.powers import power_problems, protection_problems
-from volcanopy.admission.request import Request, User, annotations, at, size_problems
+from volcanopy.admission.request import Request, User, annotations, at, list_at, size_problems
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import recorded, submitter, template_author
 from volcanopy.api import names
@@ -123,12 +124,12 @@ def _secret_arguments(spec: BatchJobSpec) -> Iterator[Problem]:
 
 def _protection_problems(request: Request, user: User, context: Context) -> Iterator[Problem]:
     """Yield the protections from eviction in a job and its templates that the user may not set."""
-    queue, tasks = at(request.object, "spec", "queue"), at(request.object, "spec", "tasks")
+    queue = at(request.object, "spec", "queue")
     name = queue if isinstance(queue, str) and queue else context.policy.default_queue
     yield from protection_problems(request.object, request.old, user, name, context)
     if request.operation != "CREATE":
         return  # templates of a job are immutable
-    for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
+    for number, task in enumerate(list_at(request.object, "spec", "tasks")):
         path = f"spec.tasks[{number}].template."
         yield from power_problems(at(task, "template"), None, user, name, context, path)
     for path, template in merged_templates(request.object):
@@ -196,9 +197,9 @@ def _schedule(cron: CronBatchJob) -> Iterator[Problem]:
 
 def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a flow that is created, and of those of its jobs whose templates exist; its jobs are immutable."""
-    steps = at(request.object, "spec", "flows")
+    steps = list_at(request.object, "spec", "flows")
     if request.operation == "UPDATE":
-        if steps != at(request.old, "spec", "flows"):
+        if steps != list_at(request.old, "spec", "flows"):
             yield forbidden("spec.flows", "field is immutable: create a new flow")
         return
     yield from flow_problems(request.object or {})
@@ -209,11 +210,11 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
         yield from (
             job.located(problem) for problem in findings if problem.path != "metadata.name"
         )  # see flow_problems
-    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+    for number, step in enumerate(steps):
         patch, path = at(step, "patch", "jobSpec"), f"spec.flows[{number}].patch.jobSpec"
-        tasks, queue = at(patch, "tasks"), at(patch, "queue")
-        for position, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        for position, task in enumerate(list_at(patch, "tasks")):
             yield from value_problems(at(task, "template"), None, f"{path}.tasks[{position}].template.metadata")
+        queue = at(patch, "queue")
         if isinstance(queue, str) and queue and path not in checked:
             yield from submission_problems(f"{path}.queue", queue, user, request.namespace, context)
             yield from _queue_findings(f"{path}.queue", queue, context)
@@ -223,10 +224,10 @@ def validate_flow(request: Request, context: Context) -> Iterator[Problem]:
         yield as_warning(Problem(path, f'Duplicate value: "{name}": the first entry of this name counts'))
 
 
-def _repeated(steps: object) -> Iterator[tuple[str, str]]:
+def _repeated(steps: list[Any]) -> Iterator[tuple[str, str]]:
     """Yield the path and name of each job of a flow whose name another one before it has."""
     seen_names: set[str] = set()
-    for number, step in enumerate(steps if isinstance(steps, list) else ()):
+    for number, step in enumerate(steps):
         name = at(step, "name")
         if isinstance(name, str):
             if name in seen_names:
