@@ -150,13 +150,11 @@ class Waiting:
         for task_name, pod_probes in _pod_probes(probe, pods):
             if (task := tasks.get(task_name)) is None:
                 continue
-            answered = sum(seen.answers.get(pod_probe, False) for pod_probe in pod_probes.values())
-            needed = max(task.needed, 1)
+            unanswered = [pod_probe for pod_probe in pod_probes if not seen.answers.get(pod_probe, False)]
+            answered, needed = len(pod_probes) - len(unanswered), max(task.needed, 1)
             if answered < needed:
-                self.pod_probes += [
-                    pod_probe for pod_probe in pod_probes.values() if not seen.answers.get(pod_probe, False)
-                ]
-                what = next(map(str, pod_probes.values()), "no address")
+                self.pod_probes += unanswered
+                what = next(map(str, pod_probes), "no address")
                 self.reasons.append(
                     f'waiting for job "{target}": {answered}/{needed} pods of task "{task_name}" ready ({what})'
                 )
@@ -172,33 +170,21 @@ def _asked_tasks(probe: Probe | None) -> set[str]:
     }
 
 
-def _pod_probes(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, dict[str, PodProbe]]]:
+def _pod_probes(probe: Probe, pods: Iterable[Pod]) -> Iterator[tuple[str, list[PodProbe]]]:
     """For each HTTP or TCP entry of a probe its task, and the question to each of the task's pods that has an address."""
     there = [
-        (pod.metadata.labels.get(names.TASK_SPEC, ""), pod)
+        (pod.metadata.labels.get(names.TASK_SPEC, ""), pod.metadata.name, pod.status.pod_ip)
         for pod in sorted(pods, key=lambda pod: pod.metadata.name)
         if pod.status.pod_ip and not pod.metadata.deletion_timestamp and pod.status.phase == "Running"
     ]
     for get in probe.http_get_list:
         header = (get.http_header.name, get.http_header.value) if get.http_header else ("", "")
         path = get.path if get.path.startswith("/") else f"/{get.path}"
-        yield (
-            get.task_name,
-            {
-                pod.metadata.name: PodProbe(pod.metadata.name, pod.status.pod_ip, get.port, path, header)
-                for task, pod in there
-                if task == get.task_name
-            },
-        )
+        pods_of_task = [(name, ip) for task, name, ip in there if task == get.task_name]
+        yield get.task_name, [PodProbe(name, ip, get.port, path, header) for name, ip in pods_of_task]
     for tcp in probe.tcp_socket_list:
-        yield (
-            tcp.task_name,
-            {
-                pod.metadata.name: PodProbe(pod.metadata.name, pod.status.pod_ip, tcp.port)
-                for task, pod in there
-                if task == tcp.task_name
-            },
-        )
+        pods_of_task = [(name, ip) for task, name, ip in there if task == tcp.task_name]
+        yield tcp.task_name, [PodProbe(name, ip, tcp.port) for name, ip in pods_of_task]
 
 
 def made_of(

@@ -131,19 +131,15 @@ class Pytorch(JobPlugin[PytorchArguments]):
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The port and the environment; for workers, if requested, a container that waits for the master."""
         add_ports(pod, "pytorchjob-port", self.arguments.port)
-        entries = [*self._place(), {"name": "WORLD_SIZE", "value": str(self._size(self.arguments.worker))}]
+        entries = [*self._place(), {"name": "WORLD_SIZE", "value": str(self._size)}]
         if task.name == self.arguments.master:
             entries.append({"name": "RANK", "value": str(index)})
         elif task.name == self.arguments.worker:
-            entries.append({"name": "RANK", "value": str(self._masters + index)})
+            entries.append({"name": "RANK", "value": str(self._master.replicas + index)})
         add_environment(pod, entries, initial=False)
         if self.arguments.wait_master_enabled and task.name == self.arguments.worker:
             self._wait(pod)
         return pod
-
-    @property
-    def _masters(self) -> int:
-        return self._master.replicas
 
     @property
     def _master(self) -> TaskSpec:
@@ -151,8 +147,10 @@ class Pytorch(JobPlugin[PytorchArguments]):
         assert master is not None
         return master
 
-    def _size(self, worker: str) -> int:
-        return sum(task.replicas for task in self.job.spec.tasks if task.name in {self.arguments.master, worker})
+    @property
+    def _size(self) -> int:
+        parts = {self.arguments.master, self.arguments.worker}
+        return sum(task.replicas for task in self.job.spec.tasks if task.name in parts)
 
     def _place(self) -> Iterator[Json]:
         yield {"name": "MASTER_ADDR", "value": address_of(self.job, self._master, 0)}
