@@ -1,6 +1,7 @@
 """A dumped world, run again on a desk, gives the plan that it was dumped for."""
 
 import json
+import math
 import stat
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,11 +18,12 @@ from tests.nightly import examples
 from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.measures import Measured, of_load
+from volcanopy.scheduler.model.measures import Measured, Reading, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan, document
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.scheduler.dump import dump
+from volcanopy.services.scheduler.replay import SchedulingCycle, entry, readings
 from volcanopy.testing import notation
 
 CONFIG = """\
@@ -160,6 +162,16 @@ def test_the_cycle_is_a_readable_object_of_the_list(tmp_path: Path) -> None:
             "memory": {"nodes": {"n1": {"mean": 0.1, "at": moment}}},
         },
     }
+
+
+def test_a_measure_that_has_no_mean_is_read_again() -> None:
+    state = parsed_state("node n1 cpu=4")
+    measures = {"cpu": {"n1": Reading(math.nan, 5.0, peak=0.5), "n2": Reading(0.25)}}
+    state.set_measures(Measured(measures, timedelta(seconds=15)))
+    text = msgspec.json.encode(entry(state.snapshot(NOW, "s1")))
+    cycle = msgspec.json.decode(text, type=SchedulingCycle)
+    assert cycle.measures is not None
+    assert str(readings(cycle.measures.series["cpu"].nodes)) == str(measures["cpu"])
 
 
 @given(st.integers(0, 120 * 366 * 86400 * 10**6))
