@@ -113,7 +113,7 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(self._lock.follow(changed.set))
             while (pause := await self._try()) > 0:
-                await self._pause(pause, changed)
+                await _first(self._sleep(pause), changed.wait())
                 changed.clear()
             following.cancel()
         log.info("became leader", lease=str(self._lock), identity=self.identity)
@@ -276,10 +276,6 @@ class Elector:
         text = describe(fault) if isinstance(fault, KubeError) else "no answer came in time"
         (log.debug if text == self._fault else log.warning)("lease request failed", lease=str(self._lock), error=text)
         self._fault = text
-
-    async def _pause(self, seconds: float, changed: asyncio.Event) -> None:
-        """Wait for so many seconds or for the event."""
-        await _first(self._sleep(seconds), changed.wait())
 
     async def _within(self, seconds: float, call: Coroutine[Any, Any, T]) -> T:
         """Await a call. Raises TimeoutError after so many seconds, independently of the client's own deadline."""
