@@ -5,6 +5,7 @@ import re
 from tests.docs.pages import ROOT
 from volcanopy.kube.leader.elector import LeaseDurations
 from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.process.health import STALE_AFTER
 from volcanopy.services.process.settings import SchedulerSettings
 
 PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
@@ -25,6 +26,6 @@ def test_terms_and_limits_on_the_page_are_the_defaults() -> None:
     assert f"{terms.duration + terms.retry:g} s at most by the terms" in PAGE
     assert f"stops {terms.duration - terms.renew:g} s before" in PAGE
     assert f"for {settings.stuck_after:g} s (`--stuck-after`)" in PAGE
-    assert f"a watch has failed for {settings.stale_watch_after:g} s" in PAGE
+    assert f"a watch has failed for {STALE_AFTER:g} s" in PAGE
     assert f"worked on for {JobControllerSettings().stuck_after:g} s" in PAGE
     assert f"finishes what it has decided ({settings.shutdown:g} s at most" in PAGE

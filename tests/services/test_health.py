@@ -73,13 +73,13 @@ def test_a_stopped_heartbeat_is_detected_after_its_limit() -> None:
 def test_the_watch_that_is_stale_for_longest_is_named() -> None:
     clock = Clock()
     watches = [Silent(None, ""), Silent(900.0, "pods: no answer"), Silent(800.0, "nodes: no answer")]
-    check = stale_watches(lambda: watches, 250, clock)
+    check = stale_watches(lambda: watches, clock)
     assert check() == ""
-    clock.now += 100
-    assert check() == "watch stale for 300 s (limit 250 s): nodes: no answer"
+    clock.now += 150
+    assert check() == "watch stale for 350 s (limit 300 s): nodes: no answer"
     watches[2].faulty_since = None
     assert check() == ""
-    assert stale_watches(list, 250, clock)() == ""
+    assert stale_watches(list, clock)() == ""
 
 
 def test_kinds_not_synced_yet_are_named() -> None:
@@ -252,9 +252,12 @@ async def test_a_stuck_scheduler_is_unhealthy_and_stops_in_time(cluster: Cluster
         never.set()
 
 
-async def test_a_scheduler_without_a_server_becomes_unhealthy(cluster: Cluster) -> None:
+async def test_a_scheduler_without_a_server_becomes_unhealthy(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volcanopy.services.process.health.STALE_AFTER", 0.5)
     ready = asyncio.Event()
-    async with start_scheduler(cluster, SchedulerSettings(stale_watch_after=0.5), ready=ready) as (health, _):
+    async with start_scheduler(cluster, SchedulerSettings(), ready=ready) as (health, _):
         await ready.wait()
         assert is_ready(health)
         await cluster.server.stop()

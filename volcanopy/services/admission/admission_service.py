@@ -98,8 +98,6 @@ class AdmissionSettings:
     """Seconds between two checks of certificates, configurations and the file."""
     drain: float = 0.0
     """Seconds for which it serves at its end, and closes connections: the Service may still name it, the API server reuse one."""
-    stale_watch_after: float = 300.0
-    """The process is unhealthy when a watch has failed for this many seconds."""
 
     @property
     def home(self) -> str:
@@ -319,7 +317,7 @@ async def run(
         cluster = ClusterCache(apis, check_plugins, current, pod_maker(registry))
         answers = ReviewHandlers(cluster, tried, fail_closed=settings.fail_closed, apis=apis)
         health = health or Health()
-        health.live["watches"] = stale_watches(lambda: cluster.watches, settings.stale_watch_after)
+        health.live["watches"] = stale_watches(lambda: cluster.watches)
         health.ready["cluster"] = lambda: "" if is_ready.is_set() else "caches not synced"
         paths = ReviewPaths(keyring.shared_key, keyring.renew)
         app = application(answers.by_path, paths)

@@ -3,8 +3,9 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from volcanopy.api.model import InvalidObjectError, Model
 from volcanopy.jobcontroller.plan import EffectT, Plan
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.client.api_client import Client
@@ -16,6 +17,8 @@ from volcanopy.services.controllers.job_cache import key_of, uid_of
 from volcanopy.services.controllers.owned_objects import OutdatedError
 from volcanopy.services.controllers.steps import FIRST_WRITES
 from volcanopy.services.controllers.worker import Worker
+
+ModelT = TypeVar("ModelT", bound=Model)
 
 
 class Controller(Worker):
@@ -97,6 +100,14 @@ class Controller(Worker):
     def reference(self, manifest: Json) -> ObjectReference:
         """Return an object of the own kind as the subject of Events."""
         return ObjectReference.of(self.kind, manifest)
+
+    def readable(self, model: type[ModelT], manifest: Json) -> ModelT | None:
+        """Return the model of an object; None, with an event, if it is not valid."""
+        try:
+            return model.read(manifest)
+        except InvalidObjectError as error:
+            self.record(manifest, "Warning", "Unreadable", str(error))
+            return None
 
     def record(self, manifest: Json, event_type: Any, reason: str, message: str) -> None:
         """Record an event of an object of the own kind."""

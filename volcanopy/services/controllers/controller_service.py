@@ -188,7 +188,7 @@ def _watch_over(
     supervisor.check("work", stuck)
     health.live |= {
         "work": stuck,
-        "watches": stale_watches(lambda: watches, settings.stale_watch_after),
+        "watches": stale_watches(lambda: watches),
         "parts": supervisor.problem,
     }
     seen_first = [watch for watch in watches if watch.kind not in with_leadership]

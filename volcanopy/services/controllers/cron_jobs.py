@@ -3,7 +3,6 @@
 from datetime import datetime
 
 from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.cron import UpdateCronStatus, reconcile_cron
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import CRON_JOBS
@@ -18,10 +17,7 @@ class CronController(JobOwnerController):
 
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a cron job."""
-        try:
-            cron = CronBatchJob.read(manifest)
-        except InvalidObjectError as error:
-            self.record(manifest, "Warning", "Unreadable", str(error))
+        if (cron := self.readable(CronBatchJob, manifest)) is None:
             return None
         uid = uid_of(manifest)
         plan = reconcile_cron(cron, self.jobs.of(uid), self.now(), self.errors.get(uid, ""))

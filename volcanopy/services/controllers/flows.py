@@ -96,10 +96,7 @@ class FlowController(JobOwnerController):
 
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a flow."""
-        try:
-            flow = JobFlow.read(manifest)
-        except InvalidObjectError as error:
-            self.record(manifest, "Warning", "Unreadable", str(error))
+        if (flow := self.readable(JobFlow, manifest)) is None:
             return None
         plan = reconcile_flow(flow, self._observed(flow, {}), self.now())
         if plan.pod_probes:

@@ -81,8 +81,6 @@ class JobControllerSettings:
     """For finishing running reconciles at shutdown."""
     stuck_after: float = 600.0
     """The process is unhealthy when a reconcile makes no progress for this long."""
-    stale_watch_after: float = 300.0
-    """The process is unhealthy when a watch has failed for this long."""
 
 
 def status_delay(settle: float, waiting: int, job_size: int) -> float:
@@ -212,11 +210,7 @@ class JobController(Controller):
 
     async def _planned(self, key: str, manifest: Json) -> tuple[Sequence[Pod], JobPlan] | None:
         """Return the removed pods and the plan of a job; None if it is not valid."""
-        try:
-            job = BatchJob.read(manifest)
-        except InvalidObjectError as error:
-            self.record(manifest, "Warning", "Unreadable", str(error))
-            log.warning("invalid job ignored", kind=self.noun, key=key, error=str(error))
+        if (job := self.readable(BatchJob, manifest)) is None:
             return None
         started = asyncio.get_running_loop().time()
         observed = replace(

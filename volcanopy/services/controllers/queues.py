@@ -199,10 +199,7 @@ class QueueController(Controller):
     async def reconcile_object(self, manifest: Json) -> datetime | None:
         """Reconcile a queue."""
         name = manifest["metadata"]["name"]
-        try:
-            queue = Queue.read(manifest)
-        except InvalidObjectError as error:
-            self.record(manifest, "Warning", "Unreadable", str(error))
+        if (queue := self.readable(Queue, manifest)) is None:
             return None
         self._counted[name] = asyncio.get_running_loop().time()
         for effect in self.step(manifest, reconcile_queue(queue, self._observed(manifest))):

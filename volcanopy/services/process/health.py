@@ -21,6 +21,8 @@ from volcanopy.kube.client.request_metrics import measure_requests
 from volcanopy.kube.metrics.former_names import FormerNames
 from volcanopy.kube.metrics.registry import REGISTRY
 
+STALE_AFTER = 300.0
+"""Seconds for which a watch may fail until the process counts as unhealthy."""
 Check = Callable[[], str]
 """Returns the problem, empty without one."""
 
@@ -197,16 +199,14 @@ class Heartbeat:
         return f"no successful {self._what} for {passed:.0f} s (limit {self._limit:g} s)"
 
 
-def stale_watches(
-    watches: Callable[[], Iterable[Watch]], limit: float, clock: Callable[[], float] = machine.monotonic
-) -> Check:
-    """Return the check that no watch has failed for longer than ``limit`` seconds."""
+def stale_watches(watches: Callable[[], Iterable[Watch]], clock: Callable[[], float] = machine.monotonic) -> Check:
+    """Return the check that no watch has failed for longer than :data:`STALE_AFTER`."""
 
     def problem() -> str:
         stale = [(watch.faulty_since, watch.fault) for watch in watches() if watch.faulty_since is not None]
         since, fault = min(stale, default=(clock(), ""))
         passed = clock() - since
-        return "" if passed <= limit else f"watch stale for {passed:.0f} s (limit {limit:g} s): {fault}"
+        return "" if passed <= STALE_AFTER else f"watch stale for {passed:.0f} s (limit {STALE_AFTER:g} s): {fault}"
 
     return problem
 

@@ -56,8 +56,6 @@ class SchedulerSettings:
     """From leadership to the first cycle, so that the last writes of the former leader are seen."""
     stuck_after: float = 120.0
     """The process is unhealthy after this time without a successful cycle."""
-    stale_watch_after: float = 300.0
-    """The process is unhealthy when a watch has failed for this long."""
 
     @property
     def bindings(self) -> tuple[Binding, ...]:

@@ -114,7 +114,7 @@ async def run(
             tasks.create_task(supervisor.run(), name="supervisor"),
             tasks.create_task(_signal_at(stop, store), name="stop"),
         ]
-        _watch_over(health or Health(), candidate, store, heartbeat, supervisor, settings)
+        _watch_over(health or Health(), candidate, store, heartbeat, supervisor)
         if await _either(_lead(candidate, client, store, settings, volcano), stop):
             volcano.watch(supervisor)
             cycles = Cycles(store, applier, configuration, registry, settings, heartbeat)
@@ -136,17 +136,12 @@ async def run(
 
 
 def _watch_over(
-    health: Health,
-    candidate: Candidate,
-    store: Store,
-    heartbeat: Heartbeat,
-    supervisor: Supervisor,
-    settings: SchedulerSettings,
+    health: Health, candidate: Candidate, store: Store, heartbeat: Heartbeat, supervisor: Supervisor
 ) -> None:
     supervisor.check("cycles", heartbeat.problem)
     health.live |= {
         "cycles": heartbeat.problem,
-        "watches": stale_watches(lambda: store.reflectors, settings.stale_watch_after),
+        "watches": stale_watches(lambda: store.reflectors),
         "parts": supervisor.problem,
     }
     health.ready["caches"] = unsynced(store.lists)
