@@ -142,9 +142,9 @@ async def test_pods_without_claims_cost_the_controller_nothing(client: Client, m
     waiting: list[str] = []
     put = TimedWorkers.put
 
-    def counted(workers: TimedWorkers, key: str, *when: float) -> None:
+    def counted(workers: TimedWorkers, key: str) -> None:
         waiting.append(key)
-        put(workers, key, *when)
+        put(workers, key)
 
     monkeypatch.setattr(TimedWorkers, "put", counted)
     containers = [{"name": "main", "image": "busybox"}]

@@ -1,4 +1,4 @@
-"""Due times of keys, and workers that process the keys that are due."""
+"""Workers that process the keys that are due."""
 
 import asyncio
 import contextlib
@@ -6,21 +6,9 @@ import math
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.local.simulated.timers import TimedWorkers, TimerQueue
-
-
-class Now:
-    """A clock that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from volcanopy.local.simulated.timers import TimedWorkers
 
 
 @contextlib.asynccontextmanager
@@ -29,44 +17,6 @@ async def working(crew: TimedWorkers) -> AsyncIterator[None]:
     async with asyncio.timeout(60):
         yield
     task.cancel()
-
-
-plans = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100) | st.just(math.inf)), max_size=40)
-
-
-@given(plan=plans)
-def test_each_key_is_returned_once_at_its_last_set_time(plan: list[tuple[str, float]]) -> None:
-    async def told() -> list[str]:
-        clock = Now()
-        agenda = TimerQueue(clock)
-        for key, when in plan:
-            agenda.put(key, when)
-        clock.seconds = 50.0
-        agenda.put("mark", 0.0)
-        return await agenda.due()
-
-    latest = dict(plan)
-    due = asyncio.run(told())
-    assert sorted(due) == sorted(["mark", *(key for key, when in latest.items() if when <= 50.0)])
-
-
-async def test_waiting_ends_when_an_earlier_key_is_set() -> None:
-    agenda = TimerQueue()
-    agenda.put("later", math.nextafter(math.inf, 0))
-    waiting = asyncio.create_task(agenda.due())
-    await asyncio.sleep(0)
-    agenda.put("now", 0.0)
-    async with asyncio.timeout(60):
-        assert await waiting == ["now"]
-
-
-async def test_dropped_keys_are_never_returned() -> None:
-    agenda = TimerQueue()
-    agenda.put("a", 0.0)
-    agenda.put("b", 0.0)
-    agenda.drop("a")
-    assert await agenda.due() == ["b"]
-    assert len(agenda) == 0
 
 
 class Record:

@@ -1,6 +1,7 @@
 """A key is worked on by one at a time, and once more for all that came meanwhile."""
 
 import asyncio
+from random import Random
 
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
@@ -155,4 +156,24 @@ async def test_a_key_that_becomes_heavy_while_it_waits_is_handed_out_once() -> N
     assert await queue.get() == "a"
     assert len(queue) == 1
     queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_each_of_many_delayed_keys_is_returned_once_in_the_order_of_their_times() -> None:
+    queue, random = WorkQueue(), Random(7)
+    numbers = list(range(300))
+    for _ in range(10):
+        random.shuffle(numbers)
+        for number in numbers:
+            queue.add(f"{number:03}", 30.0 + random.random())
+    for number in range(300):
+        queue.add(f"{number:03}", 0.001 + number / 10_000)
+    for number in range(100):
+        queue.forget(f"{number:03}")
+    returned: list[str] = []
+    async with asyncio.timeout(60):
+        while len(returned) < 200:
+            returned.append(await queue.get())
+            queue.done(returned[-1])
+    assert returned == [f"{number:03}" for number in range(100, 300)]
     assert len(queue) == 0

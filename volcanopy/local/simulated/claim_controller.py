@@ -48,19 +48,8 @@ class ClaimController:
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Run until ``stop`` is set; ``ready`` is set once all objects are listed."""
-        async with asyncio.TaskGroup() as tasks:
-            working = [
-                tasks.create_task(reflector.run(self._take(kind)), name=f"claims {kind.plural}")
-                for kind, reflector in self._reflectors.items()
-            ]
-            for reflector in self._reflectors.values():
-                await reflector.synced.wait()
-            working.append(tasks.create_task(self._workers.run(), name="claims workers"))
-            if ready is not None:
-                ready.set()
-            await stop.wait()
-            for task in working:
-                task.cancel()
+        watches = [(reflector, self._take(kind)) for kind, reflector in self._reflectors.items()]
+        await self._workers.serve(watches, stop, ready)
 
     def _all(self, kind: Kind[Json]) -> dict[str, Json]:
         return self._reflectors[kind].objects

@@ -43,14 +43,13 @@ class Heartbeats:
         arrived: Callable[[str], None],
         departed: Callable[[str], None],
         describe: Callable[[core.Node, str, float], Json] = nodes.description,
-        clock: Callable[[], float] = machine.epoch,
     ) -> None:
         self.nodes: dict[str, core.Node] = {}
         self.failed: set[str] = set()
         self.reflector = Reflector(client, NODES)
-        self._client, self._is_own, self._describe, self._clock = client, is_own, describe, clock
+        self._client, self._is_own, self._describe = client, is_own, describe
         self._arrived, self._left = arrived, departed
-        self._workers = TimedWorkers("node", self._heartbeat, 8, clock)
+        self._workers = TimedWorkers("node", self._heartbeat, 8)
         self._reported: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
 
@@ -100,7 +99,7 @@ class Heartbeats:
 
     async def _heartbeat(self, name: str) -> float:
         """Renew the Lease of a node; report its status first if it is new or was reported long ago."""
-        node, now = self.nodes.get(name), self._clock()
+        node, now = self.nodes.get(name), machine.epoch()
         if node is None or not self.serves(name):
             return math.inf
         try:

@@ -8,7 +8,7 @@ writes, Running and its end, and one more if its start takes longer than :data:`
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import structlog
@@ -80,7 +80,7 @@ class _PodRecord:
 class Kubelet:
     """Serves the simulated nodes of a cluster (with ``adopt_all``: all nodes) and the pods that are bound to them.
 
-    ``writers`` is the maximum number of status writes in flight. ``clock`` returns seconds of the epoch.
+    ``writers`` is the maximum number of status writes in flight.
     """
 
     def __init__(
@@ -90,14 +90,13 @@ class Kubelet:
         stages: Stages | None = None,
         adopt_all: bool = False,
         writers: int = 32,
-        clock: Callable[[], float] = machine.epoch,
     ) -> None:
-        self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, departed=self._left, clock=clock)
+        self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, departed=self._left)
         self.written = 0
         """Status writes so far."""
-        self._client, self._usual, self._adopt_all, self._clock = client, stages or Stages(), adopt_all, clock
+        self._client, self._usual, self._adopt_all = client, stages or Stages(), adopt_all
         self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=", transform=pod_status.sharing())
-        self._workers = TimedWorkers("pod", self._act, writers, clock)
+        self._workers = TimedWorkers("pod", self._act, writers)
         self._records: dict[str, _PodRecord] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         self._last_address = 0
@@ -168,7 +167,7 @@ class Kubelet:
         else:
             self._last_address += 1
             address = pod_status.pod_address(self._last_address)
-        self._records[key] = _PodRecord(pod, self._clock(), address, self._usual)
+        self._records[key] = _PodRecord(pod, machine.epoch(), address, self._usual)
         self._on[pod.spec.node_name].add(key)
 
     def _forget(self, key: str) -> None:
@@ -197,7 +196,7 @@ class Kubelet:
         record = self._records.get(key)
         if record is None or record.ended:
             return math.inf
-        now, node = self._clock(), record.pod.spec.node_name
+        now, node = machine.epoch(), record.pod.spec.node_name
         if not self.nodes.serves(node):
             return await self._without_node(record, node, now)
         if record.pod.metadata.deletion_timestamp is not None:

@@ -6,12 +6,12 @@ changed, and not before the watch has shown what was written for it last.
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Iterable
 
 import structlog
 
 from volcanopy.api import names
+from volcanopy.kube import machine
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
@@ -39,8 +39,8 @@ SEEN_LIMIT = 30.0
 class WorkloadController:
     """Runs the workloads of all namespaces."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
-        self._client, self._clock = client, clock
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._reflectors = {
             kind.kind: Reflector(client, kind, transform=_workload_pod, label_selector=f"!{names.JOB_NAME}")
             if kind is PODS
@@ -48,26 +48,16 @@ class WorkloadController:
             for kind in WATCHED
         }
         self._events = EventRecorder(client, "workload-controller")
-        self._workers = TimedWorkers("workload", self._decide, _WORKERS, clock)
+        self._workers = TimedWorkers("workload", self._decide, _WORKERS)
         self._keys: dict[str, str] = {}
         # Of each workload by uid: the uids that its writes created (or, with "-", deleted) and no watch has shown, with the time.
         self._unseen: dict[str, dict[str, float]] = {}
 
     async def run(self, stop: asyncio.Event, ready: asyncio.Event | None = None) -> None:
         """Run until `stop` is set; `ready` is set once all objects are listed."""
-        async with self._events, asyncio.TaskGroup() as tasks:
-            working = [
-                tasks.create_task(reflector.run(self._taken(kind)), name=f"workloads {kind}")
-                for kind, reflector in self._reflectors.items()
-            ]
-            for reflector in self._reflectors.values():
-                await reflector.synced.wait()
-            working.append(tasks.create_task(self._workers.run(), name="workloads"))
-            if ready is not None:
-                ready.set()
-            await stop.wait()
-            for task in working:
-                task.cancel()
+        watches = [(reflector, self._taken(kind)) for kind, reflector in self._reflectors.items()]
+        async with self._events:
+            await self._workers.serve(watches, stop, ready)
 
     def _taken(self, kind: str) -> Callable[[Iterable[Change[Json]]], None]:
         """A function that enqueues the workloads that a change concerns."""
@@ -104,13 +94,13 @@ class WorkloadController:
         uid = workload["metadata"]["uid"]
         if unseen := self._unseen.get(uid):
             latest = max(unseen.values()) + SEEN_LIMIT
-            if self._clock() < latest:
+            if machine.epoch() < latest:
                 return latest
             unseen.clear()
         await self._carry_out(kind, workload)
         if kind == JOBS.kind:
             due = job.deadline(workload)
-            return math.inf if due is None or due <= self._clock() else due
+            return math.inf if due is None or due <= machine.epoch() else due
         return math.inf
 
     async def _carry_out(self, kind: str, workload: Json) -> None:
@@ -142,7 +132,7 @@ class WorkloadController:
         self._events.record(reference, "Warning", "FailedCreate", text)
 
     def _reconciled(self, kind: str, workload: Json) -> list[Effect]:
-        now = stamp(self._clock())
+        now = stamp(machine.epoch())
         namespace = workload["metadata"]["namespace"]
 
         def objects(of: Kind[Json]) -> list[Json]:
@@ -170,10 +160,10 @@ class WorkloadController:
                         raise Forbidden(403, message=f"label {names.JOB_NAME} is set by the controllers: remove it")
                     created = await self._client.create(_KINDS[kind], namespace, body)
                     if kind != VOLUME_CLAIMS.kind and not self._knows(kind, created):
-                        unseen[created["metadata"]["uid"]] = self._clock()
+                        unseen[created["metadata"]["uid"]] = machine.epoch()
                 case ObjectDeletion(kind, body):
                     body_meta = body["metadata"]
-                    unseen[f"-{body_meta['uid']}"] = self._clock()
+                    unseen[f"-{body_meta['uid']}"] = machine.epoch()
                     await self._client.delete(_KINDS[kind], namespace, body_meta["name"], uid=body_meta["uid"])
                 case Update(kind, body, patch):
                     await self._client.patch(_KINDS[kind], namespace, body["metadata"]["name"], patch)

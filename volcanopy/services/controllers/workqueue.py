@@ -6,6 +6,8 @@ at once: the others wait in the queue and occupy no worker.
 """
 
 import asyncio
+import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,12 +17,8 @@ from volcanopy.kube.writes.round_robin import RoundRobin, namespace_of
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 60.0
-
-
-@dataclass
-class _Later:
-    at: float
-    handle: asyncio.TimerHandle
+_RESOLUTION = 0.001
+"""Seconds; a timer may be early by a rounding error, and would be set again and again."""
 
 
 @dataclass
@@ -43,7 +41,11 @@ class WorkQueue:
     _active: dict[str, float] = field(default_factory=dict)
     """Keys in progress, with the time of their last progress."""
     _dirty: set[str] = field(default_factory=set)
-    _later: dict[str, _Later] = field(default_factory=dict)
+    _later: dict[str, float] = field(default_factory=dict)
+    """When keys are added later."""
+    _heap: list[tuple[float, str]] = field(default_factory=list)
+    """The same by time, with times that do not count any more, behind one timer: there may be very many keys."""
+    _timer: asyncio.TimerHandle | None = None
     _pauses: dict[str, float] = field(default_factory=dict)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _closed: bool = False
@@ -86,8 +88,7 @@ class WorkQueue:
         if after > 0:
             self._add_later(key, after)
             return
-        if waiting := self._later.pop(key, None):
-            waiting.handle.cancel()
+        self._later.pop(key, None)
         self._enqueue(key)
 
     def again(self, key: str) -> None:
@@ -102,14 +103,31 @@ class WorkQueue:
             self._some.set()
 
     def _add_later(self, key: str, after: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + after
-        waiting = self._later.get(key)
-        if waiting is not None:
-            if waiting.at <= at:
-                return
-            waiting.handle.cancel()
-        self._later[key] = _Later(at, loop.call_at(at, self.add, key))
+        at = asyncio.get_running_loop().time() + after
+        if self._later.get(key, math.inf) <= at:
+            return
+        self._later[key] = at
+        heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > 4 * len(self._later) + 64:
+            self._heap = [(moment, name) for name, moment in self._later.items()]
+            heapq.heapify(self._heap)
+        if self._timer is None or at < self._timer.when():
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Set the timer to the first time at which a key is added."""
+        if self._timer is not None:
+            self._timer.cancel()
+        at = self._heap[0][0] if self._heap else None
+        self._timer = None if at is None else asyncio.get_running_loop().call_at(at, self._add_due)
+
+    def _add_due(self) -> None:
+        now = asyncio.get_running_loop().time() + _RESOLUTION
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heapq.heappop(self._heap)
+            if self._later.get(key) == at:
+                self.add(key)
+        self._set_timer()
 
     async def get(self) -> str:
         """Wait for the next key, which must be returned with :meth:`done`."""
@@ -159,5 +177,4 @@ class WorkQueue:
     def forget(self, key: str) -> None:
         """Drop the back-off and the delayed addition of a key."""
         self._pauses.pop(key, None)
-        if waiting := self._later.pop(key, None):
-            waiting.handle.cancel()
+        self._later.pop(key, None)
