@@ -5,16 +5,15 @@ import random
 import pytest
 import yaml
 
+from tests import nightly
 from tests.changed_manifests import NODE, changed, manifests
 from tests.cli.run_commands import run_in_process
 
-SEEDS, AT_ONCE = 160, 40
 
-
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
-def test_a_changed_manifest_has_an_answer_or_one_sentence(first: int) -> None:
+@pytest.mark.parametrize("seeds", nightly.seeds(40, 160, 40))
+def test_a_changed_manifest_has_an_answer_or_one_sentence(seeds: range) -> None:
     known = manifests()
-    for seed in range(first, first + AT_ONCE):
+    for seed in seeds:
         rng = random.Random(seed)
         others = rng.sample(known, rng.choice((0, 1, 3)))
         text = NODE + "---\n" + yaml.safe_dump_all([*others, changed(rng.choice(known), rng)])

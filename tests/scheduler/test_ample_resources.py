@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests import nightly
 from tests.scheduler.plugins.scene import configured, seen
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.job_reservations import is_ample
@@ -34,9 +35,10 @@ def world(dice: Random) -> str:
     return "\n".join(lines)
 
 
-def test_where_resources_are_ample_all_tasks_fit_in_any_order_on_any_nodes() -> None:
+@pytest.mark.parametrize("seeds", nightly.seeds(100, 300, 100, 200))
+def test_where_resources_are_ample_all_tasks_fit_in_any_order_on_any_nodes(seeds: range) -> None:
     ample = 0
-    for seed in range(300):
+    for seed in seeds:
         dice = Random(seed)
         text = world(dice)
         session = Session(seen(text), configured(PLUGINS))
@@ -52,7 +54,7 @@ def test_where_resources_are_ample_all_tasks_fit_in_any_order_on_any_nodes() -> 
             fitting = np.flatnonzero((free >= request[:, None]).all(axis=0) & ~infeasible)
             assert len(fitting), text
             free[:, dice.choice(fitting.tolist())] -= request
-    assert ample > 30
+    assert ample > len(seeds) / 10
 
 
 @pytest.mark.parametrize(("cpu", "reserved"), [(4, {"default/first"}), (16, set())])

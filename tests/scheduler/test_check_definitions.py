@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import volcanopy.scheduler.invariants
+from tests import nightly
 from volcanopy.api import core
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.invariants import node_rules, queue_bounds, requests
@@ -71,8 +72,9 @@ def _queues(rng: Random) -> str:
     ("by_weight", "in_tree", "alone"),
     [(True, True, False), (True, False, False), (False, True, False), (True, True, True)],
 )
-def test_bounds_of_queues_agree_up_to_a_unit(by_weight: bool, in_tree: bool, alone: bool) -> None:
-    for seed in range(300):
+@pytest.mark.parametrize("seeds", nightly.seeds(100, 300, 100, 200))
+def test_bounds_of_queues_agree_up_to_a_unit(by_weight: bool, in_tree: bool, alone: bool, seeds: range) -> None:
+    for seed in seeds:
         seen = snapshot(_queues(Random(seed)))
         own = queue_bounds.bounds(seen, by_weight=by_weight, in_tree=in_tree, alone=alone)
         other = queue_shares.bounds(seen.total, seen.queues, by_weight=by_weight, in_tree=in_tree, alone=alone)

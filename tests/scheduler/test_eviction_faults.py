@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from random import Random
 
+import pytest
+
+from tests import nightly
 from tests.scheduler.needless_evictions import violations
 from tests.scheduler.random_cases import evicting_config
 from tests.scheduler.test_backoffs import rejected_pod
@@ -14,7 +17,6 @@ from volcanopy.testing import eviction_worlds
 from volcanopy.testing.cycles import Simulation
 from volcanopy.testing.notation import world
 
-WORLDS = 40
 FAULTY_CYCLES, CYCLES = 6, 24
 LOST, COLLECTED = 2, 4
 """The cycles at whose beginning a node is deleted, and its pods."""
@@ -59,9 +61,10 @@ class FaultySimulation(Simulation):
         self.cluster.state.forget(key, backs_off=True)
 
 
-def test_plans_are_valid_and_cycles_come_to_rest() -> None:
+@pytest.mark.parametrize("seeds", nightly.seeds(10, 40, 10, 30))
+def test_plans_are_valid_and_cycles_come_to_rest(seeds: range) -> None:
     rejections = evictions = 0
-    for seed in range(WORLDS):
+    for seed in seeds:
         dice = Random(f"faults {seed}")
         text, config = eviction_worlds.world(dice), evicting_config(dice)
         simulation = FaultySimulation(text, config, dice)
@@ -79,5 +82,5 @@ def test_plans_are_valid_and_cycles_come_to_rest() -> None:
         else:
             raise AssertionError(f"seed {seed} does not come to rest\n{text}")
         rejections += len(simulation.rejections)
-    assert rejections > WORLDS
-    assert evictions > WORLDS / 4
+    assert rejections > len(seeds)
+    assert evictions > len(seeds) / 4

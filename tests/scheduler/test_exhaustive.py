@@ -6,13 +6,14 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests import nightly
 from tests.scheduler.reference.exhaustive_placement import placement_of
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.testing.notation import config, decide, snapshot
 
-NODES, TASKS, WORLDS = 4, 6, 250
+NODES, TASKS = 4, 6
 PLUGINS = "priority, gang | predicates, nodeorder, binpack"
 
 
@@ -34,24 +35,25 @@ def tiny(dice: Random) -> str:
     return "\n".join([*lines, f"job a min={least}: {', '.join(parts)}"])
 
 
-def verdicts(plugins: str, count: int) -> Iterator[tuple[str, bool, bool]]:
+def verdicts(plugins: str, seeds: range) -> Iterator[tuple[str, bool, bool]]:
     """Return worlds, whether a placement exists, and whether allocate places the gang."""
     chosen = config(plugins)
-    for seed in range(count):
+    for seed in seeds:
         text = tiny(Random(seed))
         seen = snapshot(text)
         possible = placement_of(seen, chosen, "default/a") is not None
         yield text, possible, bool(schedule(seen, chosen).of(Bind))
 
 
+@pytest.mark.parametrize("seeds", nightly.seeds(90, 250, 90, 160))
 @pytest.mark.parametrize("plugins", [PLUGINS, "gang, predicates, nodeorder"])
-def test_where_a_gang_can_be_placed_allocate_places_it(plugins: str) -> None:
+def test_where_a_gang_can_be_placed_allocate_places_it(plugins: str, seeds: range) -> None:
     """A heuristic search may miss at most one world in two hundred."""
-    outcomes = list(verdicts(plugins, WORLDS))
+    outcomes = list(verdicts(plugins, seeds))
     assert not [text for text, possible, result in outcomes if result and not possible]
     possible = sum(possible for _, possible, _ in outcomes)
     missed = [text for text, possible, result in outcomes if possible and not result]
-    assert possible > WORLDS / 4
+    assert possible > len(seeds) / 4
     assert len(missed) <= possible / 200, "\n--\n".join(missed)
 
 

@@ -49,7 +49,7 @@ def lost_starts(simulation: Simulation) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(120, 3000, 60, 480))
+@pytest.mark.parametrize("seeds", nightly.seeds(60, 3000, 60, 490))
 def test_nothing_starts_that_is_evicted_for_a_job_that_waits(seeds: range) -> None:
     for seed in seeds:
         dice = Random(seed)
@@ -112,7 +112,7 @@ def lost_to_late_jobs(simulation: LatePods) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(10, 500, 10, 70))
+@pytest.mark.parametrize("seeds", nightly.seeds(5, 500, 5, 55))
 def test_nothing_starts_that_is_evicted_for_an_admitted_job_whose_pods_are_being_created(seeds: range) -> None:
     for seed in seeds:
         dice = Random(seed)

@@ -52,7 +52,7 @@ def test_a_quota_is_raised_by_what_lacks() -> None:
     assert sentence in remedies(text, "new", None, batch_job("new", 1, "1"))
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(20, 500, 20))
+@pytest.mark.parametrize("seeds", nightly.seeds(10, 500, 10, 70))
 def test_no_remedy_is_larger_than_needed(seeds: range) -> None:
     """Each part of a remedy in its next weaker form, or without it if it has none, is not enough."""
     weakened = 0

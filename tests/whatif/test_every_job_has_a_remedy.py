@@ -211,7 +211,7 @@ def test_the_proof_is_given_where_nothing_helps() -> None:
 # In random worlds
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(10, 500, 10, 70))
+@pytest.mark.parametrize("seeds", nightly.seeds(5, 500, 5, 55))
 def test_every_job_with_pods_has_a_remedy(seeds: range) -> None:
     """Selectors, resources, taints, holds and limits of random worlds can all be mended, alone or together."""
     waiting = 0

@@ -8,7 +8,7 @@ from tests import nightly
 from tests.whatif.worlds import check, random_world
 
 
-@pytest.mark.parametrize("seeds", nightly.seeds(15, 500, 15, 25))
+@pytest.mark.parametrize("seeds", nightly.seeds(8, 500, 8, 25))
 def test_all_answers_are_true(seeds: range) -> None:
     """Each world is checked from its manifests: what starts now does, what never starts does not even alone, and so on."""
     remedies = 0

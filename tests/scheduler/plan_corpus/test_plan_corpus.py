@@ -9,8 +9,8 @@ from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds,
 from tests.scheduler.random_cases import EXCLUDED
 from volcanopy.testing.notation import all_policies
 
-STEP, PARTS = 49, 4
-"""Every 49th world is in the sample: as many of each generator, with and without a second cycle."""
+STEP, PARTS = 99, 2
+"""Every 99th world is in the sample: as many of each generator, with and without a second cycle."""
 SAMPLE = [range(part * STEP, hashes.WORLDS, PARTS * STEP) for part in range(PARTS)]
 OTHERS = [range(part, hashes.WORLDS, STEP) for part in range(1, STEP)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import nightly
 from tests.scheduler.plugins.scene import Scene
 from tests.scheduler.properties import PROPERTIES
 from tests.scheduler.random_cases import Case, case
@@ -169,10 +170,11 @@ def test_results_do_not_depend_on_the_order_of_arrival() -> None:
     assert plans[0] == plans[1]
 
 
+@pytest.mark.parametrize("seeds", nightly.seeds(20, 60, 20, 40))
 @pytest.mark.parametrize("name", ["valid_plans", "order_independence", "stability"])
-def test_scheduling_properties_hold_with_hierarchical_drf(name: str) -> None:
+def test_scheduling_properties_hold_with_hierarchical_drf(name: str, seeds: range) -> None:
     """Random worlds and configurations with hierarchical drf; without proportion, which conflicts with it."""
-    for seed in range(60):
+    for seed in seeds:
         item = case(Random(seed))
         document = json.loads(item.document)
         for tier in document["tiers"]:
