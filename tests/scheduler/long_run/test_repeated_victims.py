@@ -12,7 +12,7 @@ from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Single, Stream
 from volcanopy.scheduler.model.eviction_record import COOLDOWN
 
-WORLDS = 5
+WORLDS = 3
 COOLDOWN_CYCLES = COOLDOWN.total_seconds() / 60
 
 

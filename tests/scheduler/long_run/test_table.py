@@ -1,6 +1,6 @@
 """The table of long runs: shares, waits, evictions and utilisation stay within their bounds.
 
-`make test` runs a row or two for each rule and the configuration that is its own; `make nightly` runs the others.
+`make test` runs a row or two for most rules; `make nightly` runs the others.
 Shares in a tree are measured by day in :mod:`.test_idle_periods`.
 """
 
@@ -20,12 +20,8 @@ LATE_RECLAIM = "the heaviest queue comes late, reclaim"
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
 TESTED = {
     "flat queues",
-    GANGS,
     "capacity, deserved 1:2:3, reclaim",
-    "users of a fair queue",
     "a gang of half the cluster, sla of 10 minutes",
-    "a gang of half the cluster, priority, preempt",
-    "jobs of high priority for a while",
     "jobs of two priorities, preempt",
 }
 """The rows of `make test`."""
@@ -113,9 +109,8 @@ def test_the_cluster_is_used(name: str) -> None:
     assert measured(name).utilisation >= LESS_USED.get(name, USED)
 
 
-@pytest.mark.parametrize(
-    "name", [GANGS, *(pytest.param(name, marks=nightly) for name in ("flat queues", PODS, "tree of three levels"))]
-)
+@nightly
+@pytest.mark.parametrize("name", ["flat queues", GANGS, PODS, "tree of three levels"])
 def test_reservations_for_heads_of_queues_cost_little_utilisation(name: str) -> None:
     without = measure(replace(CASES[name], config=config()))
     assert measured(name).utilisation >= without.utilisation - 5
@@ -144,4 +139,4 @@ def test_reservations_cost_little_utilisation(name: str) -> None:
 )
 def test_restarts_change_nothing(name: str) -> None:
     case = CASES[name]
-    assert measure(replace(case, restarts=tuple(range(0, 90, 13))), cycles=90) == measure(case, cycles=90)
+    assert measure(replace(case, restarts=tuple(range(0, 70, 13))), cycles=70) == measure(case, cycles=70)
