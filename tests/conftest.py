@@ -21,9 +21,9 @@ LIMIT = 20.0
 """Seconds: a test that takes longer needs the marker `slow`, with the reason."""
 
 # How long an example takes depends on how busy the machine is. The examples are the same in every run, and
-# half of those of the night; others, and all of them, are tried with --hypothesis-profile=explore, as `make nightly` does.
+# a quarter of those of the night; others, and all of them, are tried with --hypothesis-profile=explore, as `make nightly` does.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True, max_examples=50)
+settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True, max_examples=25)
 settings.load_profile("repeatable")
 
 _durations: dict[str, float] = {}

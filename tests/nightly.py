@@ -1,4 +1,4 @@
-"""What `make nightly` runs and `make test` does not: the cases with the marker `nightly`, and half of the examples of properties.
+"""What `make nightly` runs and `make test` does not: the cases with the marker `nightly`, and three quarters of the examples of properties.
 
 Each of them repeats a check that `make test` makes with other cases: of the first seeds, or of a row of a table for each rule.
 They take ten times its processor time, and seldom find what the others miss.
@@ -26,5 +26,5 @@ def seeds(first_nightly: int, end: int, size: int, nightly_size: int = 0) -> lis
 
 
 def examples(count: int) -> settings:
-    """Return the settings of a property with ``count`` examples at night, new ones, and half as many by day, the same in each run."""
-    return settings(max_examples=count if settings.get_current_profile_name() == "explore" else count // 2)
+    """Return the settings of a property with ``count`` examples at night, new ones, and a quarter as many by day, the same in each run."""
+    return settings(max_examples=count if settings.get_current_profile_name() == "explore" else count // 4)
