@@ -12,6 +12,7 @@ from tests.kube.applier_setup import Rig, applier_rig
 from tests.kube.cluster import Cluster, borrowed_cluster, running_cluster
 from tests.kube.faulty_server import FakeTime, FaultyServer, connect, faulty_server
 from tests.kube.kubeconfigs import Plugin
+from tests.servers import EMBEDDED_BY_DAY
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kubeconfig import load_connection
 
@@ -50,7 +51,7 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=EMBEDDED_BY_DAY)
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """Two nodes and the default queue, on either API server."""
     if request.param == "real":

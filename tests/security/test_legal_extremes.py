@@ -12,7 +12,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.conftest import COUNT, clear_workloads
 from tests.e2e.world import QUEUES, World, batch_job
 from tests.security.extremes import BASES, Schemas, objects
-from tests.servers import SERVERS
+from tests.servers import EMBEDDED_BY_DAY
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NotFound
@@ -29,7 +29,7 @@ PARTS = Parts(admission=None, adopt_all=False)
 TAINT = {"key": "control", "value": "yes", "effect": "NoSchedule"}
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=EMBEDDED_BY_DAY)
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """A cluster whose first node and queue ``control`` are for the jobs of everybody else."""
     namespace = f"extreme-{uuid.uuid4().hex[:8]}"

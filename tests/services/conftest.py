@@ -1,4 +1,4 @@
-"""Every test of a service runs on both API servers (`tests/servers.py`)."""
+"""Tests of a service run on both API servers, by day on the embedded one (`tests/servers.py`)."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ import pytest
 
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
-from tests.servers import SERVERS
+from tests.servers import EMBEDDED_BY_DAY
 from tests.services.service_cluster import Cluster, embedded_cluster
 from volcanopy.kube.client.kubeconfig import load_connection
 
 __all__ = ["real_control_plane"]
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=EMBEDDED_BY_DAY)
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     """A namespace of its own on an API server."""
     namespace = _new_namespace()

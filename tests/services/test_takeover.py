@@ -15,6 +15,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.controlplane.fixtures import need_programs
 from tests.controlplane.plane import ControlPlane
+from tests.nightly import nightly
 from volcanopy.api.bindings import BINDINGS, VOLCANO
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.client.manifests import Creator
@@ -181,7 +182,7 @@ async def identities(client: Client) -> dict[str, Json]:
         pytest.param(
             connection_to_real,
             10,
-            marks=[pytest.mark.real, pytest.mark.slow("starts a real API server, and runs all services")],
+            marks=[pytest.mark.real, nightly, pytest.mark.slow("starts a real API server, and runs all services")],
         ),
     ],
     ids=["embedded", "real"],
