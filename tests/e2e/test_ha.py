@@ -1,4 +1,7 @@
-"""The chart on a real API server, two of each service under its own account: leaders are killed while gangs run."""
+"""The chart on a real API server, two of each service under its own account: leaders are killed while gangs run.
+
+By day `test_crashes.py` does the same on the embedded one, and `tests/charts/test_rbac.py` runs the chart's services there.
+"""
 
 import asyncio
 import json
@@ -14,10 +17,12 @@ from tests.charts.rendering import CHART, NAMESPACE, RELEASE, need_helm, render,
 from tests.controlplane.fixtures import chart_crds, need_programs
 from tests.controlplane.plane import ControlPlane
 from tests.e2e.leader_failures import run_gangs
+from tests.nightly import nightly
 from volcanopy.kube.client.kubeconfig import load_connection
 
 pytestmark = [
     pytest.mark.real,
+    nightly,
     pytest.mark.slow("installs the chart, ends six leaders and waits for a Lease each time"),
 ]
 
