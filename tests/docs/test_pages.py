@@ -8,6 +8,7 @@ import pytest
 from tests.controlplane.fixtures import kubectl_program
 from tests.docs.page_runner import needs_cluster, reader, uses_kubectl
 from tests.docs.pages import ROOT, Block, blocks, commands, like, pages
+from tests.nightly import nightly
 
 __all__ = ["kubectl_program"]
 
@@ -36,6 +37,12 @@ SLOW: dict[str, str] = {
 }
 """Pages that take longer than others, and why."""
 
+NIGHTLY = {
+    "examples/README.md": "tests/e2e/test_examples.py runs the examples by day",
+    "docs/run-times.md": "tests/services/test_run_times.py and test_start_estimates.py check by day what it shows",
+}
+"""Pages of the night, with the tests of the day."""
+
 LANGUAGES = {"yaml", "console", "sh", "python", "text", "world", "mermaid"}
 
 
@@ -49,6 +56,7 @@ def _cases() -> list[Any]:
     for page in pages():
         path = str(page.relative_to(ROOT))
         marks = [pytest.mark.slow(SLOW[path])] if path in SLOW else []
+        marks += [nightly] if path in NIGHTLY else []
         cases.append(pytest.param(page, id=path, marks=marks))
     return cases
 
