@@ -111,5 +111,6 @@ def test_as_a_user_the_demo_runs_in_bubblewrap(open_folder: Path) -> None:
     check(run_demo(open_folder, user=True), "bubblewrap")
 
 
+@nightly
 def test_as_a_user_the_demo_runs_as_plain_processes(open_folder: Path) -> None:
     check(run_demo(open_folder, user=True, options=("--isolation", "plain")), "plain processes")

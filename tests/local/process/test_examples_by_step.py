@@ -124,7 +124,7 @@ def test_a_preempted_job_continues_at_its_checkpoint(open_folder: Path, step: st
 
 @pytest.mark.slow("starts several processes of a framework")
 @pytest.mark.parametrize("name", FRAMEWORKS)
-@pytest.mark.parametrize(("user", "step"), STEPS)
+@on_steps(*STRONGEST)
 def test_a_framework_computes_with_several_processes(open_folder: Path, step: str, user: bool, name: str) -> None:
     uid = USER if user else UNPRIVILEGED
     path = search_path_with(FRAMEWORKS[name], uid)
