@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 import submitit
-from distributed import Client
 
 from tests.docs.pages import ROOT, blocks
 from volcanopy import Job
-from volcanopy.backends.dask import VolcanopyCluster
 
 
 @pytest.fixture
@@ -75,6 +73,11 @@ def test_submitit_cancels_a_job(submitit_executor: submitit.AutoExecutor) -> Non
 
 
 def test_a_dask_cluster_scales_by_gangs_of_workers(processes: Path) -> None:
+    # Imported here: they take two seconds, which each worker of pytest would need to collect the tests.
+    from distributed import Client
+
+    from volcanopy.backends.dask import VolcanopyCluster
+
     with (
         VolcanopyCluster(
             workers_per_job=2, memory="256Mi", host="127.0.0.1", name="dask", kubeconfig=processes
