@@ -9,7 +9,7 @@ import pytest
 from tests.controlplane.fixtures import real_control_plane
 from tests.controlplane.plane import ControlPlane
 from tests.servers import EMBEDDED_BY_DAY
-from tests.services.service_cluster import Cluster, embedded_cluster
+from tests.services.service_cluster import NAMESPACES, Cluster, embedded_cluster
 from volcanopy.kube.client.kubeconfig import load_connection
 
 __all__ = ["real_control_plane"]
@@ -23,6 +23,8 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         plane: ControlPlane = request.getfixturevalue("real_control_plane")
         async with Cluster.open(load_connection(plane.kubeconfig), namespace) as opened:
             yield opened
+            # The controllers of later tests would take up its jobs.
+            await opened.client.delete(NAMESPACES, None, namespace)
         return
     async with embedded_cluster(namespace, tmp_path) as opened:
         yield opened
