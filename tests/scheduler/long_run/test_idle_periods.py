@@ -13,7 +13,7 @@ from tests.scheduler.reference.weighted_shares import QueueNode, shares_of
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 
-CPUS = 120
+CPUS = 60
 TREE = {"root": {"eng": 3, "sci": 2, "ops": 1}, "eng": {"dev": 2, "test": 1}, "sci": {"bio": 3, "phys": 1}}
 LEAVES = ("dev", "test", "bio", "phys", "ops")
 
