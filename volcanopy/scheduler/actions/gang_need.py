@@ -7,41 +7,25 @@ Tasks that request nothing come first in both: they take no resources from other
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.task_status import Status
 
 
-@dataclass(frozen=True)
-class GangNeed:
-    """Pending tasks of a job, by what the gang needs them for."""
+def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Return the pending tasks that the minimum of a job needs, and those of ``tasks``, which have requests, that it does not.
 
-    idle: list[int]
-    """The tasks without requests that the gang needs."""
-    members: list[int]
-    """The tasks with requests that the gang needs, those for the minima of roles first."""
-    others: list[int]
-    """The tasks with requests that it does not need."""
-
-
-def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> GangNeed:
-    """Return which of these pending tasks with requests, and which of the job's tasks without, its minimum needs.
-
-    Without a plugin for gangs a job needs none.
+    The tasks without requests are first, then those for the minima of roles. Without a plugin for gangs a job needs none.
     """
     rows = list(tasks)
     if not session.gangs.starts_whole:
-        return GangNeed([], [], rows)
+        return [], rows
     idle = idle_tasks(session, job)
-    chosen = job.needed([*idle, *rows])
-    needed, without_requests = set(chosen), set(idle)
-    return GangNeed(
-        [row for row in chosen if row in without_requests],
-        [row for row in chosen if row not in without_requests],
-        [row for row in rows if row not in needed],
-    )
+    needed = job.needed([*idle, *rows])
+    chosen, without_requests = set(needed), set(idle)
+    members = [row for row in needed if row not in without_requests]
+    return [row for row in needed if row in without_requests] + members, [row for row in rows if row not in chosen]
 
 
 def idle_tasks(session: Session, job: JobView) -> list[int]:

@@ -141,8 +141,8 @@ def _order_by_need(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> N
     for row in jobs[table.has_minima[jobs] | (ledger.job_best_effort[jobs] > 0)].tolist():
         if len(table.roles[row]) == 1 and not ledger.job_best_effort[row]:
             continue  # its tasks are needed in any order
-        need = gang_need(session, JobView(ledger, row), tasks_of[row].tolist())
-        tasks_of[row] = np.array([*need.idle, *need.members, *need.others], dtype=np.intp)
+        needed, others = gang_need(session, JobView(ledger, row), tasks_of[row].tolist())
+        tasks_of[row] = np.array([*needed, *others], dtype=np.intp)
 
 
 def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list[bool]:

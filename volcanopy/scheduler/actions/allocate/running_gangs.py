@@ -80,8 +80,7 @@ def _members(session: Session, job: JobView, tasks: Rows) -> list[int]:
     if job.group.spec.sub_group_policy:
         return [*tasks.tolist()]
     best_effort = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]]
-    need = gang_need(session, job, tasks[~best_effort].tolist())
-    return [*need.idle, *need.members]
+    return gang_need(session, job, tasks[~best_effort].tolist())[0]
 
 
 def _is_within_ready_resources(session: Session, job: JobView, members: list[int]) -> bool:

@@ -62,9 +62,8 @@ class CounterEvictions:
         shapes = self._session.snapshot.shapes
         pending = self._session.ordered(job.tasks(Status.PENDING))
         members = pending[~shapes.best_effort[self._session.snapshot.tasks.shape[pending]]].tolist()
-        need = gang_need(self._session, job, members)
-        rows = [*need.idle, *need.members] or members[:1]
-        tasks = [TaskView(ledger, row) for row in rows]
+        needed, _ = gang_need(self._session, job, members)
+        tasks = [TaskView(ledger, row) for row in needed or members[:1]]
         return any(self._allows(rule, job, tasks, preemptors) for rule in asking)
 
     def _allows(self, rule: Rule, job: JobView, tasks: Sequence[TaskView], preemptors: Sequence[TaskView]) -> bool:

@@ -49,8 +49,8 @@ class DomainSearch:
         requesting = [row for row in rows if not TaskView(session.ledger, row).best_effort]
         self._first = TaskView(session.ledger, [*requesting, *rows][0])
         self._starts = session.gangs.will_start(job)
-        need = gang_need(session, job, requesting)
-        self._rows = [*need.idle, *need.members, *need.others]
+        needed, others = gang_need(session, job, requesting)
+        self._rows = [*needed, *others]
         listed = set(self._rows)
         self._rows += [row for row in rows if row not in listed]
         self._of_shape: dict[Hashable, list[TaskView]] = {}
@@ -58,7 +58,7 @@ class DomainSearch:
             task = TaskView(session.ledger, row)
             self._of_shape.setdefault(session.hooks.cache_key(task), []).append(task)
         lacking = session.gangs.shortfall(job) - job.waiting_count
-        self._needed_count = 1 if self._starts else max(1, lacking, len(need.idle) + len(need.members))
+        self._needed_count = 1 if self._starts else max(1, lacking, len(needed))
         self._trace = Trace()
         self._eligible = True
         self._is_unrestricted = False  # Whether the whole cluster was searched at once.
