@@ -11,6 +11,7 @@ from volcanopy.api.quantity import counted
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.plan import GroupCondition
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import VALID, Status
@@ -68,28 +69,25 @@ class Gangs:
         """Return why the job has too few members, None if it has enough."""
         for role in job.binding_roles:
             if role.valid < role.minimum:
-                return Invalid(
-                    "NotEnoughPodsOfTask",
-                    f'task "{role.name}": {role.valid}/{role.minimum} required pods created',
-                    f'creating {counted(role.minimum - role.valid, "more pod")} of task "{role.name}"',
-                    {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name},
-                )
+                text = f'task "{role.name}": {role.valid}/{role.minimum} required pods created'
+                numbers = {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name}
+                remedy = f'creating {counted(role.minimum - role.valid, "more pod")} of task "{role.name}"'
+                return Invalid("NotEnoughPodsOfTask", Message(text, numbers, unblocked_by=remedy))
         missing = self._lacking(job, lambda _: True)
         if missing:
-            return Invalid(
-                "NotEnoughPodsOfTask", f'subGroupPolicy "{missing}": fewer sub-groups created than minSubGroups'
-            )
+            text = f'subGroupPolicy "{missing}": fewer sub-groups created than minSubGroups'
+            return Invalid("NotEnoughPodsOfTask", Message(text))
         valid = job.valid_count
         if valid < job.min_available:
             numbers = {"exist": str(valid), "needed": str(job.min_available)}
-            message = f"{valid}/{job.min_available} required pods created"
+            text = f"{valid}/{job.min_available} required pods created"
             remedy = f"creating {counted(job.min_available - valid, 'more pod')}"
             owner = job.group.metadata.controller
             if owner is not None and owner.kind == "StatefulSet":
                 name = f'StatefulSet "{owner.name}"'
-                message += f": {name} creates a pod when the one before is ready unless podManagementPolicy is Parallel"
+                text += f": {name} creates a pod when the one before is ready unless podManagementPolicy is Parallel"
                 remedy = f"podManagementPolicy Parallel of {name}"
-            return Invalid("NotEnoughTasks", message, remedy, numbers)
+            return Invalid("NotEnoughTasks", Message(text, numbers, unblocked_by=remedy))
         return None
 
     # Members with nodes
@@ -196,7 +194,7 @@ class Gangs:
         invalid = self.invalid(job)
         if invalid is None:
             return GroupCondition("Unschedulable", "NotEnoughResources")
-        return GroupCondition("Unschedulable", invalid.reason, invalid.message)
+        return GroupCondition("Unschedulable", invalid.reason, invalid.message.text)
 
     def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
         """Return the name of a policy that has too few sub-groups that ``counts`` accepts, empty if there is none."""

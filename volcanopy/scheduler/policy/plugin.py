@@ -8,8 +8,8 @@ An instance exists for one session. It sees a read-only :class:`~volcanopy.sched
 session, nor a client, nor a clock.
 """
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.messages import QuotaMessage, Reason
+from volcanopy.scheduler.model.messages import Message, QuotaMessage, Reason
 from volcanopy.scheduler.model.resources import Mask
 
 Key = float | int | str | tuple[Any, ...]
@@ -91,12 +91,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why a job cannot take part in this cycle; ``unblocked_by`` states what is missing, ``numbers`` the counts."""
+    """Why a job cannot take part in this cycle."""
 
     reason: str
-    message: str
-    unblocked_by: str = ""
-    numbers: Mapping[str, str] = field(default_factory=dict)
+    message: Message
 
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -20,7 +20,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Rejection
@@ -111,8 +110,7 @@ def job_queues(session: Session) -> dict[int, JobQueue[PendingJob]]:
     for job in waiting:
         invalid = invalid_jobs.get(job.row)
         if invalid is not None:
-            message = Message(invalid.message, invalid.numbers, unblocked_by=invalid.unblocked_by)
-            session.reject(job, Rejection(Gate.GANG, message))
+            session.reject(job, Rejection(Gate.GANG, invalid.message))
         elif job.row in tasks_of:
             valid.append(job)
     rows = np.array([job.row for job in valid], dtype=np.intp)
