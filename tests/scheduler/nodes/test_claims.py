@@ -118,7 +118,7 @@ def test_rollback_releases_assumed_volumes(text: str, data: st.DataObject) -> No
     if free:
         statement.allocate(placed.row, data.draw(st.sampled_from(free)))
         answers()
-        claims = session.devices.claims
+        claims = session.claims
         assert claims is not None
         assert claims.bind_claims(placed) is not None
         statement.rollback()

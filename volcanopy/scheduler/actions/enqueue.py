@@ -131,7 +131,7 @@ class _Precedence:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._preempts = bool({"preempt", "gangpreempt"} & set(session.config.actions))
+        self._preempts = session.cluster.queries.preempts
         self._queue = session.snapshot.jobs.queue
         self._lower: dict[tuple[int, int], Resources] = {}
         self._claimed: dict[int, Resources] = {}
@@ -193,7 +193,7 @@ class _Precedence:
     @cached_property
     def _tried(self) -> Ints:
         """(R, Q): the part of it for which pods were to be reclaimed without effect."""
-        if not {"reclaim", "gangreclaim"} & set(self._session.config.actions):
+        if not self._session.cluster.queries.reclaims:
             return np.zeros_like(self._lacking)
         return np.maximum(self._lacking - outstanding(self._session.cluster), 0)
 

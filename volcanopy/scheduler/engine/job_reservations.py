@@ -108,8 +108,9 @@ class JobReservations:
 
     def _limited_jobs(self, job: JobView, quota: QuotaMessage) -> Mask:
         """(J,): the jobs to which a limit on a job applies: those of a user or group, or of its queue and the queues below."""
-        if quota.pool >= 0:
-            return self._cluster.queries.limited_jobs(quota.pool)
+        pools = self._cluster.reads.ledger.pools
+        if pools is not None and quota.pool >= 0:
+            return pools.members(quota.pool)
         queues, own = self._cluster.snapshot.queues, job.queue.row
         limited = queues.index[quota.queue]
         below = [own] if own == limited else [row for row, line in enumerate(queues.lines) if limited in line]

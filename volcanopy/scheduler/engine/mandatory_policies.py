@@ -1,11 +1,9 @@
 """The policies that every configuration enforces, beside the stop policies of queues."""
 
-from collections.abc import Sequence
-
 from volcanopy.scheduler.engine import pod_creation, queue_limits, topology_constraint
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.policy.dispatch import Installed
+from volcanopy.scheduler.policy.plugin import NoArguments
 
 _FIRST = ((queue_limits.applies, queue_limits.QueueLimits),)
 _LAST = (
@@ -14,13 +12,13 @@ _LAST = (
 )
 
 
-def with_mandatory(tiers: Installed, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> Installed:
+def with_mandatory(tiers: Installed, cluster: Cluster) -> Installed:
     """Return the tiers of the configuration between those of the mandatory policies that apply to the snapshot."""
     first, last = (
         tuple(
-            ((kind(ledger, cluster, actions), frozenset[str]()),)
+            ((kind(NoArguments(), cluster), frozenset[str]()),)
             for applies, kind in policies
-            if applies(ledger.snapshot)
+            if applies(cluster.snapshot)
         )
         for policies in (_FIRST, _LAST)
     )

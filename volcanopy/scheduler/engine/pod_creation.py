@@ -5,7 +5,6 @@ start meanwhile would be evicted at once. They wait until its pods exist or are 
 much is free that they cannot be in its way. Its pods are taken to be equal, and to run on every node without taints.
 """
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,8 +12,6 @@ import numpy as np
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import reserved_for
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
@@ -45,11 +42,14 @@ class PodCreation(Plugin[NoArguments], Limiter):
 
     name: ClassVar[str] = "podcreation"
 
-    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
-        super().__init__(NoArguments(), cluster)
-        self._ledger = ledger
-        preempts = not {"preempt", "gangpreempt"}.isdisjoint(actions)
-        self._rows = _lacking_pods(ledger.snapshot) if preempts else np.empty(0, dtype=np.intp)
+    def open(self) -> None:
+        """Get the ledger itself: limits are no answers about nodes, and what they read is not recorded."""
+        self._ledger = self.cluster.reads.ledger
+
+    @cached_property
+    def _rows(self) -> Rows:
+        snapshot = self._ledger.snapshot
+        return _lacking_pods(snapshot) if self.cluster.queries.preempts else np.empty(0, dtype=np.intp)
 
     def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Reject pods that would be in the way of the pods of an admitted job of higher priority in the queue."""

@@ -4,7 +4,6 @@ The number of admitted jobs is checked when a job is admitted or, without the ac
 The resources of users and groups are checked whenever a task is placed.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +11,9 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
 
@@ -31,11 +28,11 @@ class QueueLimits(Plugin[NoArguments], Limiter):
 
     name: ClassVar[str] = "queuelimits"
 
-    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
-        super().__init__(NoArguments(), cluster)
+    def open(self) -> None:
+        """Get the tables."""
+        ledger = self.cluster.reads.ledger
         assert ledger.pools is not None
         self._ledger, self._pools = ledger, ledger.pools
-        self._preempts = not {"preempt", "gangpreempt"}.isdisjoint(actions)
         self._shape, self._job = ledger.snapshot.tasks.shape, ledger.snapshot.tasks.job
         self._evictable: dict[tuple[int, int, int, int], Ints] = {}
         self._blockers: dict[tuple[int, bool], tuple[str, ...]] = {}
@@ -73,7 +70,7 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         """Return the rejection where the job's minimal resources cannot be reserved for its user or group."""
         if not self._ledger.snapshot.jobs.has_min_resources[job.row]:
             return None
-        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self._preempts else None
+        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self.cluster.queries.preempts else None
         pool = self._pools.exceeding_reservations(job.row, evictable)
         if pool is None:
             return None
@@ -83,10 +80,6 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""
         reason = None if rejection is None else rejection.reason
         return isinstance(reason, QuotaMessage) and reason.subject != "queue"
-
-    def jobs_of(self, pool: int) -> Mask:
-        """(J,): the jobs to which the limit of a pool applies."""
-        return self._pools.members(pool)
 
     def evictions_do_not_help(self, task: TaskView, victims: Rows) -> bool:
         """Return whether a limit rejects the task and no victim's usage counts towards that limit."""

@@ -19,7 +19,6 @@ from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
 from volcanopy.scheduler.engine.mandatory_policies import with_mandatory
-from volcanopy.scheduler.engine.node_devices import NodeDevices
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
@@ -42,7 +41,7 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.dispatch import Hooks, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection
-from volcanopy.scheduler.policy.roles import Moment, Purpose
+from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment, Moment, Purpose
 
 T = TypeVar("T")
 _NO_MOVES: Mapping[int, int] = MappingProxyType({})
@@ -64,7 +63,7 @@ class Session:
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger, extender)
         plugins = (tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers)
-        tiers = with_mandatory(with_rules(plugins, self.cluster), self.ledger, self.cluster, config.actions)
+        tiers = with_mandatory(with_rules(plugins, self.cluster), self.cluster)
         self.plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.limits = self.hooks.first_policy(QueueLimits)
@@ -76,10 +75,12 @@ class Session:
         """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
         self.hypernodes = Hypernodes(self.cluster, self.hooks)
-        self.devices = NodeDevices.of(self.hooks)
-        """The policies that assign devices and volumes."""
+        self.card_sharing = self.hooks.first_policy(CardSharing)  # type: ignore[type-abstract]
+        self.claims = self.hooks.first_policy(ClaimAssignment)  # type: ignore[type-abstract]
+        packing = self.hooks.first_policy(CardRanking)  # type: ignore[type-abstract]
+        if packing is not None:
+            self.cluster.packs_resources = packing.packs_resources
         self.cluster.queries = _queries(self)
-        self.cluster.packs_resources = self.devices.packs_resources
         self.effects: list[Effect] = []
         orders = snapshot.queues.terms.orders
         self._orders = None if orders is None else JobOrders(self.ledger, orders, self.waiting, self._configured_keys)
@@ -329,10 +330,10 @@ class Session:
         return [self._bind(row, node, group, claiming=False) for row, node in rows]
 
     def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
-        task, devices = TaskView(self.ledger, row), self.devices
+        task = TaskView(self.ledger, row)
         annotations = self.hooks.annotate(task, node)
-        claims = devices.claims.bind_claims(task) if claiming and devices.claims is not None else None
-        locks = () if devices.sharing is None else devices.sharing.bind_locks(task)
+        claims = self.claims.bind_claims(task) if claiming and self.claims is not None else None
+        locks = () if self.card_sharing is None else self.card_sharing.bind_locks(task)
         return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
 
     def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
@@ -379,8 +380,8 @@ class Session:
 
 def _queries(session: Session) -> PluginQueries:
     """Return the combined answers of all plugins, for plugins."""
-    hooks, quotas, devices, cluster = session.hooks, session.quotas, session.devices, session.cluster
-    actions = session.config.actions
+    hooks, quotas, cluster = session.hooks, session.quotas, session.cluster
+    actions, sharing, claims = session.config.actions, session.card_sharing, session.claims
 
     # Placements and hooks are made when they are first used: a session uses few.
     def infeasible_nodes(task: TaskView) -> Mask:
@@ -394,11 +395,8 @@ def _queries(session: Session) -> PluginQueries:
         candidates = [task for task in others if preempts and task.preemptable]
         return hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
 
-    def limited_jobs(pool: int) -> Mask:
-        assert session.limits is not None
-        return session.limits.jobs_of(pool)
-
     return PluginQueries(
+        preempts=not {"preempt", "gangpreempt"}.isdisjoint(actions),
         reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
         unplaceable=cache(lambda: unplaceable(cluster)),
         lacking=cache(lambda: lacking_of_jobs(cluster)),
@@ -406,7 +404,6 @@ def _queries(session: Session) -> PluginQueries:
         rejections=rejections,
         comes_first=quotas.comes_first,
         within_limits=quotas.within_limits,
-        limited_jobs=limited_jobs,
         within_share=quotas.within_share,
         reserved_as_first=quotas.reserved_as_first,
         queue_key=session.queue_key,
@@ -418,8 +415,8 @@ def _queries(session: Session) -> PluginQueries:
             else session.reservations.behind_reservations
         ),
         jobs_with_reserved_nodes=quotas.jobs_with_reserved_nodes,
-        card_ranking=devices.order,
-        gpu_cards=devices.gpu_cards,
-        claim_preferences=devices.claim_preferences,
+        card_ranking=hooks.first_policy(CardRanking, "enableNodeOrder"),
+        gpu_cards=(lambda: None) if sharing is None else sharing.gpu_cards,
+        claim_preferences=(lambda *_: None) if claims is None else claims.claim_preferences,
         preemptable=preemptable,
     )

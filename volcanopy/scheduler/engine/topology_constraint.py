@@ -1,13 +1,12 @@
 """Required network topology: a mandatory plugin that confines the pods of a job to one hypernode of the required tier."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
-from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Mask
@@ -45,8 +44,8 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
 
     name: ClassVar[str] = "topologyconstraint"
 
-    def __init__(self, ledger: Ledger, cluster: Cluster, actions: Sequence[str]) -> None:
-        super().__init__(NoArguments(), cluster)
+    def open(self) -> None:
+        """No mask is known yet."""
         self._masks: dict[Bound, Mask] = {}
         self._bounds_of_task = self.task_value(self._bounds)
 

@@ -205,6 +205,8 @@ class NodesView:
 class PluginQueries:
     """Combined results of all plugins of a session, for a plugin that depends on the others."""
 
+    preempts: bool
+    """Whether an action preempts pods of jobs of lower priority."""
     reclaims: bool
     """Whether an action reclaims pods from queues above their share."""
     unplaceable: Callable[[], Mask]
@@ -219,8 +221,6 @@ class PluginQueries:
     """Whether the task is being placed for a running gang that lacks it: reservations of others do not apply."""
     within_limits: Callable[[QueueView, TaskView, int], Any]
     """A Rejection if so many more tasks equal to this one exceed the limits of the queue, else None."""
-    limited_jobs: Callable[[int], Mask]
-    """(J,): the jobs to which a limit of ``limits`` applies, by its pool."""
     within_share: Callable[[QueueView, TaskView, int], Any]
     """A Rejection if so many more tasks equal to this one exceed the fair share of the queue, else None."""
     reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool]
