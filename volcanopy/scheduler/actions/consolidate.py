@@ -14,6 +14,7 @@ terminated, and the shares of queues do not change.
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -79,11 +80,16 @@ class _Search:
 
     session: Session
     arguments: ConsolidateArguments
-    _units: list[Unit] | None = None
-    _tasks: dict[int, Rows] | None = None
-    _feasible: dict[object, Mask] = field(default_factory=dict)
     _failed: set[Hashable] = field(default_factory=set)
     """The gangs without a move, by their shapes and priority."""
+
+    @cached_property
+    def _units(self) -> list[Unit]:
+        return movable_units(self.session, seconds(self.arguments.cooldown))
+
+    @cached_property
+    def _tasks(self) -> dict[int, Rows]:
+        return self.session.pending_tasks()
 
     def move_for(self, job: JobView) -> _Move | None:
         """Return a move that lets a gang start, None if there is none."""
@@ -146,8 +152,6 @@ class _Search:
     def _by_node(self, job: JobView, tasks: Rows) -> Iterator[list[Unit]]:
         """Yield the units that free enough for a pod of the gang on a node, those of the nodes with the least lost work first."""
         session, snapshot = self.session, self.session.snapshot
-        if self._units is None:
-            self._units = movable_units(session, seconds(self.arguments.cooldown))
         by_node: dict[int, list[Unit]] = {}
         for unit in self._units:
             if unit.priority <= job.priority and snapshot.tasks.job[unit.rows[0]] != job.row:
@@ -164,9 +168,10 @@ class _Search:
         ranked = []
         for row in largest[: defaults.CONSOLIDATED_SHAPES]:
             task = TaskView(session.ledger, row)
+            feasible = self._nodes(task)
             for node, units in sorted(by_node.items()):
                 chosen = _enough(units, node, task.request.values - np.maximum(session.ledger.future[:, node], 0))
-                if self._nodes(task)[node] and chosen:
+                if feasible[node] and chosen:
                     ranked.append((sum(unit.work for unit in chosen), node, chosen))
         ranked.sort(key=lambda entry: entry[:2])
         yield from (units for _, _, units in ranked)
@@ -174,8 +179,6 @@ class _Search:
     def _needed_tasks(self, job: JobView) -> Rows | None:
         """Return the tasks that the minimum of a job lacks, first those of roles with a minimum; None if others decide."""
         session = self.session
-        if self._tasks is None:
-            self._tasks = session.pending_tasks()
         tasks = self._tasks.get(job.row)
         missing = session.gangs.shortfall(job)
         if tasks is None or not 0 < missing <= len(tasks):
@@ -187,10 +190,7 @@ class _Search:
 
     def _nodes(self, task: TaskView) -> Mask:
         """(N,): the nodes that could take a task if they had the resources."""
-        key = self.session.hooks.cache_key(task)
-        if key not in self._feasible:
-            self._feasible[key] = ~self.session.placement.infeasible_nodes(task)
-        return self._feasible[key]
+        return ~self.session.placement.infeasible_nodes(task)
 
 
 def _enough(units: Sequence[Unit], node: int, lacking: Ints) -> list[Unit]:

@@ -13,7 +13,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import EVICTABLE, Status
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
 
@@ -62,10 +62,9 @@ def _is_over(session: Session, job: JobView, after: str) -> bool:
 
 def _evict(session: Session, job: JobView, after: str) -> None:
     """Evict all running pods of a gang, unless one of them is protected."""
-    table = session.snapshot.tasks
     rows: Rows = job.tasks(Status.BOUND, Status.RUNNING)
     tasks = [TaskView(session.ledger, row) for row in rows.tolist()]
-    if not table.preemptable[rows].all() or not EVICTABLE[session.ledger.status[rows]].all():
+    if not session.snapshot.tasks.preemptable[rows].all():
         return
     if len(session.hooks.evictable(tasks)) < len(tasks):
         return

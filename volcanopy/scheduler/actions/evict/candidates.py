@@ -61,11 +61,6 @@ class Candidates:
         self.amounts: Ints = self._amounts()
         """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
 
-    @property
-    def has_rank(self) -> Mask:
-        """(T,): which tasks are candidates."""
-        return self.rank < len(self.rank)
-
     def _breakable(self, own: int, breaks_gangs: bool) -> Mask:
         ledger, jobs = self._session.ledger, len(self._session.snapshot.jobs)
         if not breaks_gangs:

@@ -170,7 +170,7 @@ class Bundles:
         for part in parts.spare_parts(rest):
             members = self._running(part.rows)
             roles = [int(table.role[row]) for row in members]
-            is_candidate = all(self._candidates.has_rank[members])
+            is_candidate = (self._candidates.rule_of[members] < len(self._candidates.rules)).all()
             enough = len(members) <= surplus and all(
                 of_role.get(role, len(roles)) >= roles.count(role) for role in roles
             )

@@ -166,11 +166,6 @@ def _ranked(columns: Ints) -> Ints:
     return queue_ranks
 
 
-def jobs_with_placed_tasks(session: Session) -> list[int]:
-    """Return the jobs whose tasks this session placed on resources that evictions free."""
-    return np.flatnonzero(session.ledger.job_counts[Status.PIPELINED]).tolist()
-
-
 def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:
     """Return whether the eviction of these tasks of one job breaks a gang for which this session evicted others."""
     job, counts = int(session.snapshot.tasks.job[rows[0]]), session.ledger.job_counts

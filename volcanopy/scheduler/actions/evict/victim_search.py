@@ -20,7 +20,7 @@ import numpy as np
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Searches, Trace
 from volcanopy.scheduler.actions.evict.cheaper_sets import CheaperSets, Request
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles
-from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang, jobs_with_placed_tasks
+from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang
 from volcanopy.scheduler.actions.evict.node_candidates import (
     NodeCandidates,
     ShapeState,
@@ -32,6 +32,7 @@ from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.task_status import Status
 
 
 class VictimSearch:
@@ -56,7 +57,8 @@ class VictimSearch:
         self._inner_domains: dict[int, int] = {}
         self._of_shape: dict[Hashable, ShapeState] = {}
         self._excluded_jobs: set[int] = set()
-        self._new_gangs = frozenset({job.row, *jobs_with_placed_tasks(shared.session)})
+        placed = np.flatnonzero(shared.session.ledger.job_counts[Status.PIPELINED]).tolist()
+        self._new_gangs = frozenset({job.row, *placed})  # Jobs with tasks on resources that evictions free.
         self._bundle_of: dict[int, Bundle] = {}
         self._eligible: list[bool] = []
         self.placed: list[tuple[int, int]] = []  # The placed tasks, each with its node.

@@ -40,7 +40,8 @@ class Quotas:
                 self._within_share += [plugin.within_share] if allocates else []
                 self._beyond_share += [plugin.beyond_share] if allocates else []
                 self._reclaiming += [plugin] if "enablePreemptive" not in off else []
-        self._beyond = True
+        self.is_beyond_shares = True
+        """Whether :meth:`allocatable` allows what exceeds fair shares at present."""
         self.rejected_by_share = set[int]()
         """The jobs of which tasks were rejected by ``within_share`` since :meth:`within_shares` began."""
         self._first_tasks = frozenset[int]()
@@ -71,7 +72,7 @@ class Quotas:
         if rejection is None:
             return None
         job = task.job
-        if not self._beyond:
+        if not self.is_beyond_shares:
             if job is not None:
                 self.rejected_by_share.add(job.row)
             return rejection
@@ -79,20 +80,15 @@ class Quotas:
             return None
         return _first(self._beyond_share, queue, task, count)
 
-    @property
-    def is_beyond_shares(self) -> bool:
-        """Whether :meth:`allocatable` allows what exceeds fair shares at present."""
-        return self._beyond
-
     @contextmanager
     def within_shares(self) -> Iterator[None]:
         """Do not allow in :meth:`allocatable` what exceeds fair shares, for a while; else what others claim is not allowed."""
-        self._beyond = False
+        self.is_beyond_shares = False
         self.rejected_by_share.clear()
         try:
             yield
         finally:
-            self._beyond = True
+            self.is_beyond_shares = True
 
     def comes_first(self, task: int) -> bool:
         """Whether the task is being placed for a running gang that lacks it."""

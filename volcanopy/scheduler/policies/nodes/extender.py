@@ -224,7 +224,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
     def close(self) -> None:
         """Report the last placements, and the end of the session."""
         self._report()
-        if self.args.session_close and self.cluster.extender is not None:
+        if self.args.session_close:
             self._ask(self.args.session_close, [b"{}"])
 
     # Nodes and victims
@@ -309,8 +309,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
 
     def _question(self, verb: str, content: dict[str, Any], kind: type[T]) -> tuple[T | None, str]:
         """Ask one question; return the answer, or the error; neither where the answer is not known."""
-        if self.cluster.extender is None:
-            return None, ""
         (answer,) = self._ask(verb, [wire.request(content)])
         return self._read(verb, answer, kind)
 

@@ -1,7 +1,6 @@
 """cdp: cooldown protection, recently started pods are not evicted."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import ClassVar
 
 from volcanopy.api import names
@@ -29,14 +28,11 @@ class Cdp(Plugin[NoArguments], Victims):
 
     def _cools_down(self, task: TaskView) -> bool:
         pod = task.pod
-        cooldown = _cooldown(pod.metadata.labels.get(KEY, "")) or _cooldown(pod.metadata.annotations.get(KEY, ""))
+        texts = pod.metadata.labels.get(KEY, ""), pod.metadata.annotations.get(KEY, "")
+        cooldown = next(filter(None, map(pod_fields.duration, texts)), None)
         if cooldown is None or task.status != Status.RUNNING:
             return False
         scheduled = next((condition for condition in pod.status.conditions if condition.type == "PodScheduled"), None)
         if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
             return False
         return scheduled.last_transition_time + cooldown > self.cluster.now
-
-
-def _cooldown(text: str) -> timedelta | None:
-    return pod_fields.duration(text) if text else None

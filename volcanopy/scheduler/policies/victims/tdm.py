@@ -104,7 +104,7 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """100 for the nodes of open zones, for a revocable task."""
-        revocable = np.array([[self._revocable(task) is not None] for task in tasks])
+        revocable = np.array([[self._revocable(task)] for task in tasks])
         return np.where(revocable & self._open[nodes.rows], 100.0, 0.0)
 
     def jobs(self, jobs: Rows) -> Mask:
@@ -188,13 +188,11 @@ def _budget(text: str, tasks: int, unreadable: int) -> int:
     return math.ceil(tasks * number / 100) if form[2] else number
 
 
-def _is_revocable(pod: core.Pod) -> bool | None:
-    """True, or None: a pod without annotation is not revocable."""
+def _is_revocable(pod: core.Pod) -> bool:
+    """Whether an annotation declares a pod revocable, or preemptable."""
     notes = pod.metadata.annotations
-    if notes.get(names.REVOCABLE_ZONE) == "*":
-        return True
-    value = notes.get(names.PREEMPTABLE)
-    return True if value is not None and pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=False) else None
+    is_declared = names.PREEMPTABLE in notes and pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=False)
+    return is_declared or notes.get(names.REVOCABLE_ZONE) == "*"
 
 
 def _is_on_offer(task: TaskView) -> bool:
