@@ -104,10 +104,10 @@ class Why:
         return {} if self.nearest is None else self.nearest.amounts()
 
 
-def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, rows: Rows) -> Why:
-    """Return why none of these nodes is available for the task; ``rejections`` are those of the predicates."""
-    why = Why(nodes=len(rows))
-    rejected = np.zeros(len(rows), dtype=np.bool_)
+def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -> Why:
+    """Return why no node is available for the task; ``rejections`` are those of the predicates for all nodes."""
+    count = len(ledger.snapshot.nodes)
+    why, rejected = Why(nodes=count), np.zeros(count, dtype=np.bool_)
     for rejection in rejections:
         number = int(rejection.nodes.sum())
         if number:
@@ -115,28 +115,30 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, r
             rejected |= rejection.nodes
     request = task.request.values
     dims, names = np.flatnonzero(request), ledger.snapshot.axis.names
-    future = ledger.future[:, rows]
+    future = ledger.future
     for dim in dims.tolist():
         short = int((~rejected & (future[dim] < request[dim])).sum())
         if short:
             reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
             why.counts[reason] = why.counts.get(reason, 0) + short
-    others: Mask = ~rejected_by([each for each in rejections if not each.reserved_for], len(rows))
+    others: Mask = ~rejected_by([each for each in rejections if not each.reserved_for], count)
     if others.any():
-        why.nearest = _nearest(ledger, request, dims, rows[others], future[:, others])
-    elif len(rows):
+        why.nearest = _nearest(ledger, request, np.flatnonzero(others))
+    elif count:
         fits = np.array((future[dims] >= request[dims, None]).all(axis=0), dtype=np.bool_)
         times = np.sum([each.nodes for each in rejections], axis=0)
-        why.but_for = _but_for(rejections, times, fits) or _least_rejected(
-            ledger, rejections, times, request, dims, rows, future
-        )
-    why.blocked_by = _blocked_by(ledger, rejections, task, dims, rows[~rejected])
+        why.but_for = _but_for(rejections, times, fits) or _least_rejected(ledger, rejections, times, request)
+    why.blocked_by = _blocked_by(ledger, rejections, task, ~rejected)
     return why
 
 
-def _nearest(ledger: Ledger, request: Ints, dims: Rows, rows: Rows, future: Ints) -> Nearest | None:
+def _nearest(ledger: Ledger, request: Ints, rows: Rows) -> Nearest | None:
     """Nearest is where the shortfall relative to the request, summed over resources, is smallest; the first of equals."""
-    size = ledger.snapshot.nodes.allocatable.values[:, rows]
+    size, future, dims = (
+        ledger.snapshot.nodes.allocatable.values[:, rows],
+        ledger.future[:, rows],
+        np.flatnonzero(request),
+    )
     requested = request[dims, None]
     distance: Floats = (np.maximum(requested - future[dims], 0) / requested).sum(axis=0)
     large = (size[dims] >= requested).all(axis=0)
@@ -174,40 +176,29 @@ def _but_for(rejections: Sequence[NodeRejection], times: Ints, fits: Mask) -> st
     return f"{alone[reason]} node{'s' if alone[reason] > 1 else ''} rejected only by: {reason}"
 
 
-def _least_rejected(
-    ledger: Ledger,
-    rejections: Sequence[NodeRejection],
-    times: Ints,
-    request: Ints,
-    dims: Rows,
-    rows: Rows,
-    future: Ints,
-) -> str:
+def _least_rejected(ledger: Ledger, rejections: Sequence[NodeRejection], times: Ints, request: Ints) -> str:
     """The node with the fewest reasons against it, of those the nearest, and what is in the way there."""
     few = np.flatnonzero(times == times.min())
-    nearest = _nearest(ledger, request, dims, rows[few], future[:, few])
-    place = int(few[0]) if nearest is None else rows.tolist().index(ledger.snapshot.nodes.index[nearest.name])
-    reasons = sorted(rejection.reason for rejection in rejections if rejection.nodes[place])
-    name = ledger.snapshot.nodes.names[int(rows[place])]
+    nearest, nodes = _nearest(ledger, request, few), ledger.snapshot.nodes
+    row = int(few[0]) if nearest is None else nodes.index[nearest.name]
+    reasons = sorted(rejection.reason for rejection in rejections if rejection.nodes[row])
     missing = [] if nearest is None else [f"insufficient {nearest.gaps}"]
-    return f'node "{name}" rejected only by: {", ".join([*reasons, *missing])}'
+    return f'node "{nodes.names[row]}" rejected only by: {", ".join([*reasons, *missing])}'
 
 
-def _blocked_by(
-    ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, dims: Rows, rows: Rows
-) -> tuple[str, ...]:
-    """Return the jobs with reservations that would be enough for the task: by a rejection, or by tasks placed there."""
+def _blocked_by(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView, accepted: Mask) -> tuple[str, ...]:
+    """Return the jobs with reservations that would be enough for the task: by a rejection, or on (N,) ``accepted`` nodes."""
     jobs = {each.reserved_for for each in rejections if each.reserved_for and each.nodes.any()}
     table, request = ledger.snapshot.tasks, task.request.values
     own = int(table.job[task.row])
     waits = ledger.job_counts[Status.PIPELINED] + ledger.job_counts[Status.ALLOCATED]
-    if len(rows) and waits.any() and (waits.sum() > waits[own] or own < 0):
+    if accepted.any() and waits.any() and (waits.sum() > waits[own] or own < 0):
         kept = np.flatnonzero((ledger.status == Status.PIPELINED) | (ledger.status == Status.ALLOCATED))
         kept = kept[table.job[kept] != own]
         there = ledger.future.copy()
         requests = ledger.snapshot.requests(kept)
         np.add.at(there.T, ledger.node[kept], requests.T)
-        enough = np.zeros(there.shape[1], dtype=np.bool_)
-        enough[rows] = (there[np.ix_(dims, rows)] >= request[dims, None]).all(axis=0)
+        dims = np.flatnonzero(request)
+        enough = accepted & (there[dims] >= request[dims, None]).all(axis=0)
         jobs |= set(ledger.snapshot.jobs.keys[table.job[kept[enough[ledger.node[kept]]]]].tolist())
     return tuple(f"job {job}" for job in sorted(jobs)[: defaults.NAMED_JOBS])

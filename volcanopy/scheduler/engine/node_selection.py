@@ -35,7 +35,7 @@ class Placement:
         self._reach = self._all if reach is None else reach
         self.is_in_reach: Mask = np.zeros(len(self._all), dtype=np.bool_)  # (N,): which nodes it selects among.
         self.is_in_reach[self._reach] = True
-        self._cache = ScoreCache(ledger, hooks, self._reach)
+        self._cache = ScoreCache(ledger, hooks, self._reach, None if reach is None else self.is_in_reach)
         self._infeasible: dict[Hashable, Mask] = {}
         self._changes = (0, 0)  # The numbers of changes of nodes and tasks up to which these are valid.
         self._always_infeasible: dict[Hashable, Mask] = {}  # The same of tasks for which placements do not change them.
@@ -151,7 +151,7 @@ class Placement:
     def why_not(self, task: TaskView) -> Why:
         """Return why no node is available for the task, in the wording of kube-scheduler, and the node that lacks least."""
         rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
-        return judge(self._ledger, rejections, task, self._all)
+        return judge(self._ledger, rejections, task)
 
     def _choose_among(self, task: TaskView, rows: Rows) -> tuple[int, bool] | None:
         if not len(rows):

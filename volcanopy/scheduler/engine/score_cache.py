@@ -26,16 +26,11 @@ from volcanopy.scheduler.policy.plugin import NodeRejection
 class ScoreCache:
     """The cached answers of one session, for the nodes of ``rows``."""
 
-    def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows) -> None:
-        self._ledger, self._hooks = ledger, hooks
+    def __init__(self, ledger: Ledger, hooks: Hooks, rows: Rows, within: Mask | None) -> None:
+        """``within`` (N,): which nodes are in ``rows``; None for all."""
+        self._ledger, self._hooks, self._rows, self._within = ledger, hooks, rows, within
         self._entries: dict[Hashable, NodeScores] = {}
         self._table = ScoreTable(ledger, hooks)
-        every: Rows = np.arange(len(ledger.snapshot.nodes))
-        self._rows = rows if len(rows) < len(every) else every
-        self._within: Mask | None = None  # Which nodes are in ``rows``; None for all.
-        if len(rows) < len(every):
-            self._within = np.zeros(len(every), dtype=np.bool_)
-            self._within[rows] = True
 
     def entry(self, task: TaskView) -> NodeScores:
         """Return the entry of the task's kind, which may be out of date."""

@@ -117,6 +117,11 @@ class Session:
         """Selects nodes: made when the first task is to be placed."""
         return Placement(self.ledger, self.hooks)
 
+    def placement_in(self, hypernode: int) -> Placement:
+        """Return what selects among the nodes of a hypernode."""
+        table = self.snapshot.hypernodes
+        return self.placement if hypernode == table.top else Placement(self.ledger, self.hooks, table.nodes(hypernode))
+
     def state(self, kind: type[T]) -> T:
         """Return the state of this type that an action keeps during the session; made without arguments at first use."""
         if kind not in self._states:

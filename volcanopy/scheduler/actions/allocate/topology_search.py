@@ -17,7 +17,6 @@ import numpy as np
 from volcanopy.scheduler.actions.allocate.gang_repack import Repacking
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, Placing, run_ends
 from volcanopy.scheduler.actions.allocate.topology_fit_error import TopologyFitError
-from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
@@ -121,7 +120,7 @@ class _Search:
         if self._many or len(self._pending) < 2 or any(pending.part.topology for pending in self._pending):
             return None
         tasks = [task for pending in self._pending for task in pending.tasks]
-        left = Repacking(session, self._queue, job, statement, self._placement(domain)).place(tasks)
+        left = Repacking(session, self._queue, job, statement, session.placement_in(domain)).place(tasks)
         parts = [pending.part for pending in self._pending if not set(pending.tasks).issubset(left)]
         if parts and all(gangs.is_ready(job, part) for part in parts):
             return left
@@ -179,7 +178,7 @@ class _Search:
             if self.fit_error.add(domain, placed):
                 self.failed = task
 
-        placement, mark, at = self._placement(domain), statement.checkpoint(), pending.at
+        placement, mark, at = session.placement_in(domain), statement.checkpoint(), pending.at
         placing = Placing(session, self._queue, statement, placement, self._many, reject, part)
         if placing.place(pending) and (gangs.is_ready(job, part) or gangs.is_pipelined(job, part)):
             return True
@@ -193,10 +192,3 @@ class _Search:
         pending.tasks, pending.at = left, 0
         pending.ends = run_ends(session, np.array(left, dtype=np.intp)) if left else []
         return len(left) < len(tasks)
-
-    def _placement(self, domain: int) -> Placement:
-        """Return what selects among the nodes of a hypernode."""
-        session = self._session
-        if domain == self._table.top:
-            return session.placement
-        return Placement(session.ledger, session.hooks, self._table.nodes(domain))

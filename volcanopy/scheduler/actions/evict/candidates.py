@@ -171,11 +171,8 @@ class Searches:
 
     def placement(self, domain: int) -> Placement:
         """Return the placement on the nodes of a hypernode."""
-        session, table = self.session, self.session.snapshot.hypernodes
-        if domain == table.top:
-            return session.placement
         if domain not in self._placements:
-            self._placements[domain] = Placement(session.ledger, session.hooks, table.nodes(domain))
+            self._placements[domain] = self.session.placement_in(domain)
         return self._placements[domain]
 
 

@@ -10,7 +10,7 @@ from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.queue_shares import Bounds, Levels
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
-from volcanopy.scheduler.model.snapshot import NONE, QueueTable
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Rejection
 
 
@@ -37,10 +37,10 @@ class Commitments:
     What is reserved for an idle queue is not available to the others, however many of them share the rest.
     """
 
-    def __init__(self, queues: QueueTable, reserved: Ints, limit: Ints, total: Ints, *, in_tree: bool) -> None:
-        """``limit`` (R, Q) is that of each queue, ``total`` (R,) that of the cluster. Pods are not counted."""
-        pods = queues.capability.axis.index["pods"]
-        self._reserved, self._limit = reserved, limit.copy()
+    def __init__(self, cluster: Cluster, reserved: Ints, limit: Ints, *, in_tree: bool) -> None:
+        """``limit`` (R, Q) is that of each queue. Pods are not counted."""
+        queues, total, pods = cluster.snapshot.queues, cluster.snapshot.total, cluster.axis.index["pods"]
+        self._ledger, self._reserved, self._limit = cluster.ledger, reserved, limit.copy()
         self._whole: Ints = np.where(total > 0, total, UNLIMITED)
         self._limit[pods], self._whole[pods] = UNLIMITED, UNLIMITED
         self._above = np.full(len(queues), NONE, dtype=np.int32)
@@ -52,13 +52,11 @@ class Commitments:
         self._tops: Rows = np.flatnonzero(self._above == NONE)
         self._known: tuple[int, Ints] | None = None
 
-    def excess(self, queue: int, allocated: Ints, requested: Ints, version: int) -> Ints | None:
-        """(R,): by how much this (R,) request of a queue exceeds what is not reserved for others; None if it does not.
-
-        ``allocated`` (R, Q) is that of the queues' own jobs; it is the same for equal ``version``.
-        """
-        if self._known is None or self._known[0] != version:
-            self._known = (version, self._committed(allocated))
+    def excess(self, queue: int, requested: Ints) -> Ints | None:
+        """(R,): by how much this (R,) request of a queue exceeds what is not reserved for others; None if it does not."""
+        allocated, moves = self._ledger.queue_allocated, self._ledger.moves
+        if self._known is None or self._known[0] != moves:
+            self._known = (moves, self._committed(allocated))
         committed = self._known[1]
         row, more = queue, requested
         before = allocated[:, queue] + self._of_children(committed, queue)
@@ -92,14 +90,13 @@ class QueueQuota:
 
     def __init__(self, cluster: Cluster, bounds: Bounds, limit: Ints, reserved: Ints | None, *, in_tree: bool) -> None:
         """``limit`` (R, Q) is that of each queue, ``reserved`` (R, Q) what no other queue may use, None for nothing."""
-        snapshot = cluster.snapshot
         self._cluster, self._bounds, self.limit = cluster, bounds, limit
         self._pods = cluster.axis.index["pods"]
         self._commitments: Commitments | None = None
         self._in_tree = in_tree
         if reserved is not None:
             self._reserved = reserved
-            self._commitments = Commitments(snapshot.queues, reserved, limit, snapshot.total, in_tree=in_tree)
+            self._commitments = Commitments(cluster, reserved, limit, in_tree=in_tree)
 
     def exceeds_limit(self, row: int, allocated: Ints, request: Ints) -> bool:
         """Return whether a queue with these (R,) allocated amounts exceeds its limit with a request."""
@@ -107,10 +104,7 @@ class QueueQuota:
 
     def excess(self, row: int, request: Ints) -> Ints | None:
         """(R,): by how much a request of a queue exceeds what is not reserved for others; None if it does not."""
-        if self._commitments is None:
-            return None
-        ledger = self._cluster.ledger
-        return self._commitments.excess(row, ledger.queue_allocated, request, ledger.moves)
+        return None if self._commitments is None else self._commitments.excess(row, request)
 
     def message(
         self,
