@@ -1,6 +1,6 @@
 """What runs comes first: a gang that runs below its minimum gets nodes for its lost members before any other job starts.
 
-1. Place nominated tasks, for which resources were freed or reserved already.
+1. Place nominated tasks, for which evictions freed resources, and replacements of moved pods, for which they are reserved.
 2. Of each gang that runs without its minimum, in order, place the members that it lacks, all of them or none: within limits,
    without regard to fair shares and to reservations of other jobs. A gang that never had so much, as its minimum was raised or
    its pods are larger now, is no such gang: it waits as other jobs do.
@@ -8,6 +8,7 @@
    nodes even without all other jobs: then it can never be whole again, and others may use the resources.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +18,9 @@ from volcanopy.api.quantity import counted
 from volcanopy.scheduler.actions.allocate.job_placement import place_job
 from volcanopy.scheduler.actions.allocate.job_queues import PendingJob, run_ends
 from volcanopy.scheduler.actions.gang_need import gang_need
-from volcanopy.scheduler.actions.nominated_nodes import place_nominated
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.moved_pods import MovedPod
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import EVICTABLE, ON_NODE, Status
@@ -40,7 +41,7 @@ def place_first(session: Session) -> None:
     if gangs.done:
         return
     gangs.done = True
-    place_nominated(session)
+    _place_nominated(session)
     if "allocate" not in session.config.actions:
         return
     lacking = [job for job in _running(session) if not session.gangs.is_ready(job)]
@@ -64,6 +65,60 @@ def place_first(session: Session) -> None:
                 continue  # another domain may fit all
             if job.row in gangs.broken and not session.gangs.will_start(job):
                 _reserve(session, job, members[job.row])
+
+
+def _place_nominated(session: Session) -> None:
+    """Allocate or pipeline nominated tasks on their nodes.
+
+    A job that its nominations do not make ready or pipelined gets nothing here: they are void, and allocate places it.
+    """
+    if not len(session.ledger.unsettled_tasks):
+        return
+    table = session.snapshot.tasks
+    moved = {pod.task: pod for pod in session.snapshot.moves.pods if pod.task != NONE}
+    rows = session.pending()
+    reserved = table.nominated[rows] != NONE
+    if moved:
+        reserved |= np.isin(rows, list(moved))
+    rows = rows[reserved]
+    if not len(rows):
+        return
+    tasks = session.by_job(rows)
+    jobs = [JobView(session.ledger, row) for row in session.job_rows.tolist() if row in tasks]
+    jobs.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
+    for job in jobs:
+        if job.phase == "Pending" and ("enqueue" in session.config.actions or not session.admit_without_enqueue(job)):
+            continue
+        if not session.gangs.invalid_jobs(session.ledger.single(job.row)):
+            _place_on_nominated(session, job, tasks[job.row].tolist(), moved)
+
+
+def _place_on_nominated(session: Session, job: JobView, tasks: Iterable[int], moved: Mapping[int, MovedPod]) -> None:
+    gangs, placement = session.gangs, session.placement
+    with session.statement() as statement:
+        for row in tasks:
+            task = TaskView(session.ledger, row)
+            node, mark = task.nominated, statement.checkpoint()
+            if row in moved:
+                node = moved[row].node
+                statement.hold(job.row, node, -moved[row].request)
+            rejection = session.quotas.allocatable(job.queue, task, 1)
+            if rejection is not None and rejection.gate != "share":  # shares change with demand; a nomination stays
+                statement.rollback(mark)
+                continue
+            chosen = placement.choose_on(task, node)
+            if chosen is not None and chosen[1]:
+                statement.allocate(row, node)
+            elif chosen is not None or placement.may_fit_later(task, node):
+                statement.pipeline(row, node)
+            else:
+                statement.rollback(mark)
+        if not len(statement):
+            return
+        if gangs.is_ready(job):
+            session.commit(statement)
+        elif gangs.is_pipelined(job):
+            session.reserve(job, statement)
 
 
 def _running(session: Session) -> list[JobView]:

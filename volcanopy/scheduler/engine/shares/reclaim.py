@@ -2,17 +2,16 @@
 
 1. A task is a victim while its queue is above its fair share and what its credit protects; so must be the ancestors of the
    queue that are not also ancestors of the reclaimer's queue. Earlier victims count as evicted for later ones.
-2. A gang that a victim breaks is a victim as a whole, if that makes the shares fairer (:mod:`.whole_gangs`).
+2. A gang that a victim breaks is a victim as a whole, if that makes the shares fairer.
 """
 
 import operator
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.shares.whole_gangs import with_whole_gangs
+from volcanopy.scheduler.engine.shares.credit import has_more_credit
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
 from volcanopy.scheduler.model.queue_shares import Shares
@@ -50,8 +49,42 @@ class Reclaim:
         considered = candidates if reclaims is None else reclaims(reclaimer, candidates)
         request = reclaimer.request.values.tolist() if alone else None
         victims = self._above_share(job.queue.row, request, considered)
-        lacking = partial(self._missing_share, job.queue.row)
-        return with_whole_gangs(candidates, victims, job, lacking, self._snapshot)
+        return self._with_whole_gangs(candidates, victims, job)
+
+    def _with_whole_gangs(
+        self, candidates: Sequence[TaskView], victims: Sequence[TaskView], reclaimer: JobView
+    ) -> list[TaskView]:
+        """Return the victims with the rest of each gang that they break, in the order of the candidates.
+
+        Pods cannot be taken from a gang one by one down to the fair share of its queue: the rest would run without purpose. Its
+        eviction is allowed if it makes the shares fairer: the queue that loses the gang then lacks less of its fair share than
+        the reclaiming queue did before. If it lacks as much, it is evicted if the reclaiming queue has more credit.
+        What the reclaimer's own job has does not count for its queue.
+        """
+        chosen = {victim.row for victim in victims}
+        if len(chosen) == len(candidates):
+            return list(victims)
+        of_job: dict[int, list[TaskView]] = {}
+        for candidate, job in with_jobs(candidates):
+            of_job.setdefault(job.row, []).append(candidate)
+        lost: dict[int, Ints] = {}
+        for victim, job in with_jobs(victims):
+            lost[job.queue.row] = lost.get(job.queue.row, 0) + victim.request.values
+        own = reclaimer.queue.row
+        before = self._missing_share(own, reclaimer, reclaimer.allocated.values)
+        for members in of_job.values():
+            owner = members[0].job
+            rest = [member for member in members if member.row not in chosen]
+            count = len(members) - len(rest)
+            if owner is None or not rest or not count or owner.ready_count - count >= owner.min_available:
+                continue
+            amounts: Ints = np.sum([member.request.values for member in rest], axis=0) + lost[owner.queue.row]
+            after = self._missing_share(own, owner, amounts)
+            is_tie = abs(after - before) < defaults.EQUAL_FRACTIONS
+            if has_more_credit(self._snapshot, own, owner.queue.row, before) if is_tie else after < before:
+                lost[owner.queue.row] = amounts
+                chosen.update(member.row for member in rest)
+        return [candidate for candidate in candidates if candidate.row in chosen]
 
     def considered_ancestors(self, row: int) -> list[int]:
         """Return the ancestors within the levels that reclaim considers, the parent first, without the root."""

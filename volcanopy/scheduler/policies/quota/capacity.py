@@ -7,11 +7,11 @@ from pydantic import Field
 
 from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.engine.shares.credit import Due
-from volcanopy.scheduler.engine.shares.inherited_shares import inherited_shares
 from volcanopy.scheduler.engine.shares.queue_demand import OrderedAmounts
 from volcanopy.scheduler.ledger.views import QueueView
-from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds
+from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds, divided
 from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, dominant_share
+from volcanopy.scheduler.model.snapshot import QueueTable
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Order, Quota
 
@@ -59,7 +59,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
         self._fair_share: Ints = np.maximum(fair_share, self._reserved)
         self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
         if self.hierarchy and self.args.level is None:
-            self._fair_share, self._has_fair_share = inherited_shares(
+            self._fair_share, self._has_fair_share = _inherited_shares(
                 queues, self._fair_share, self._has_fair_share, self._requested(), self._reserved
             )
         self._due = Due(snapshot, self._fair_share)
@@ -111,3 +111,32 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
             return (1.0, True)
         corrected: Floats = allocated - self._due.order[:, row]
         return (dominant_share(corrected[named], self._fair_share[named, row]), False)
+
+
+def _inherited_shares(
+    queues: QueueTable, own: Ints, named: Mask, requested: Ints, guaranteed: Ints
+) -> tuple[Ints, Mask]:
+    """Return the (R, Q) shares with what queues inherit, and for which resources queues have a share.
+
+    What the children of a queue leave of its share is for those of them that request more. From the root down, for each resource
+    of which a queue has a share:
+
+    1. Each child keeps of its own share what it requests, and its guarantee.
+    2. The rest is divided by weight among the children that request more, at most what they request.
+    3. A child's share is the larger of its own and what 1 and 2 give it.
+
+    ``own`` are the shares of the queues themselves, of the resources ``named``; ``requested`` includes descendants.
+    """
+    shares, has_share = own.copy(), named.copy()
+    for row, children in queues.families:
+        if queues.names[row] == "root":
+            continue
+        for dim in np.flatnonzero(has_share[:, row]).tolist():
+            demand = requested[dim, children]
+            kept = np.maximum(np.minimum(own[dim, children], demand), guaranteed[dim, children])
+            rest = int(shares[dim, row] - kept.sum())
+            more = np.maximum(demand - kept, 0)
+            given = kept + divided(max(rest, 0), queues.weight[children], np.zeros_like(more), more)
+            shares[dim, children] = np.maximum(own[dim, children], given)
+            has_share[dim, children] = True
+    return shares, has_share
