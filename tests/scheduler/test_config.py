@@ -91,7 +91,7 @@ def test_the_default_is_that_of_the_chart() -> None:
         ),
         (
             "actions: allocate\ntiers:\n- plugins:\n  - name: overcommit\n    arguments: {overcommit-factor: 0.5}",
-            "tiers[0].plugins[0].arguments (overcommit).overcommit-factor: must be at least 1, not 0.5",
+            "tiers[0].plugins[0].arguments (overcommit).overcommit-factor: input should be greater than or equal to 1, not 0.5",
         ),
         (
             "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {predicateErrorCache: true}",

@@ -179,7 +179,7 @@ def test_unrevocable_tasks_preempt_outside_zones_within_budgets() -> None:
     [
         (
             {"tdm.revocable-zone.a": "22-6"},
-            "tdm.revocable-zone: a: must be hours of the day such as 22:00-06:00, not '22-6'",
+            "tdm.revocable-zone.a: must be hours of the day such as 22:00-06:00, not '22-6'",
         ),
         ({"tdm.revocable-zone.a": "22:00-24:00"}, "a: must be hours of the day, each from 00:00 to 23:59"),
         ({"tdm.evict.period": "0s"}, "tdm.evict.period: must be a duration above zero such as 1m"),

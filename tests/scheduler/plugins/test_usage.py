@@ -152,7 +152,7 @@ def test_a_run_of_equal_tasks_spreads_as_each_of_them_adds_to_the_load() -> None
             "estimator.risk_factor: input should be greater than or equal to 1, not 0.5",
         ),
         ({"estimator": {"be_cpu": "much"}}, "estimator.be_cpu: must be a quantity such as 250m, not 'much'"),
-        ({"estimator": {"be_mem": -1}}, "estimator.be_mem: must not be negative, not -1"),
+        ({"estimator": {"be_mem": -1}}, "estimator.be_mem: input should be greater than or equal to 0, not -1"),
     ],
 )
 def test_invalid_arguments_are_rejected_with_a_message(arguments: dict[str, Any], sentence: str) -> None:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.job_reservations import JobReservations, is_ample
@@ -24,7 +24,7 @@ from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.durations import Duration, duration_or, seconds
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin, Rejection
+from volcanopy.scheduler.policy.plugin import Arguments, Names, NodeRejection, Plugin, Rejection
 from volcanopy.scheduler.policy.roles import Nodes
 
 _ALL, _LEAST = 1, 2
@@ -34,9 +34,7 @@ _ALL, _LEAST = 1, 2
 class ReservationArguments(Arguments):
     """The jobs with reservations."""
 
-    queues: tuple[str, ...] = Field(
-        (), description="The queues whose first jobs get reservations; all if none is named."
-    )
+    queues: Names = Field((), description="The queues whose first jobs get reservations; all if none is named.")
     after: Annotated[str, duration_or("", "never", "overdue")] = Field(
         "",
         description="The time from the creation of a job to its reservation, never, or overdue: only for jobs whose waiting time "
@@ -60,11 +58,6 @@ class ReservationArguments(Arguments):
         alias="assumedRuntime",
         description="The run time of pods without a limit or estimate: a pod that has run longer runs as long again.",
     )
-
-    @field_validator("queues", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
 class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):

@@ -326,15 +326,14 @@ class Session:
     def _binds(self, tasks: Rows, nodes: Rows) -> Sequence[Bind]:
         table, names = self.snapshot.tasks, self.snapshot.nodes.names
         group = str(self.snapshot.jobs.keys[table.job[tasks[0]]])
-        if table.shape[tasks[0]] in self.snapshot.shapes.claiming:
-            return [self._bind(int(row), int(node), group) for row, node in zip(tasks, nodes, strict=True)]
-        if "annotate" in self.hooks.unanswered:
+        claiming = table.shape[tasks[0]] in self.snapshot.shapes.claiming
+        if not claiming and "annotate" in self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
         rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
-        return [self._bind(row, node, group, claiming=False) for row, node in rows]
+        return [self._bind(row, node, group, claiming) for row, node in rows]
 
-    def _bind(self, row: int, node: int, group: str, claiming: bool = True) -> Bind:
+    def _bind(self, row: int, node: int, group: str, claiming: bool) -> Bind:
         task = TaskView(self.ledger, row)
         annotations = self.hooks.annotate(task, node)
         claims = self.claims.bind_claims(task) if claiming and self.claims is not None else None

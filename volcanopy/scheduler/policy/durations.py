@@ -20,12 +20,12 @@ def duration_or(*names: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def above_zero(example: str) -> AfterValidator:
-    """Return the check of an argument that is a duration above zero such as this one."""
+def above_zero(example: str, *names: str) -> AfterValidator:
+    """Return the check of an argument that is a duration above zero such as this one, or one of these names."""
 
     def check(value: str | timedelta) -> str | timedelta:
         duration = pod_fields.duration(value) if isinstance(value, str) else value
-        if duration is None or duration <= timedelta(0):
+        if value not in names and (duration is None or duration <= timedelta(0)):
             raise ValueError(f"must be a duration above zero such as {example}")
         return value
 

@@ -25,9 +25,9 @@ class Hours:
         return at >= self.start or at < self.end
 
 
-def hours(text: str) -> Hours:
+def hours(text: object) -> Hours:
     """Read ``HH:MM-HH:MM``; raises ValueError."""
-    form = _HOURS.fullmatch(text.strip())
+    form = _HOURS.fullmatch(str(text).strip())
     if form is None:
         raise ValueError("must be hours of the day such as 22:00-06:00")
     numbers = [int(number) for number in form.groups()]

@@ -10,9 +10,9 @@ session, nor a client, nor a clock.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
@@ -33,6 +33,14 @@ class Arguments(BaseModel):
     def measures_read(self) -> tuple[str, ...]:
         """The measures of nodes that a plugin reads with these arguments: users are informed where they are unknown."""
         return ()
+
+
+def _split(value: Any) -> Any:
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""An argument: a list of names, or a text in which commas separate them."""
 
 
 class NoArguments(Arguments):

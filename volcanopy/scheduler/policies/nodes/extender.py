@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -17,7 +17,7 @@ from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.nodes import extender_wire as wire
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.durations import above_zero, seconds
-from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Arguments, NodeRejection, Plugin, Rejection, Vote
+from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Arguments, Names, NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.plugin import reject as rejecting
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
@@ -59,13 +59,8 @@ class ExtenderArguments(Arguments):
     """Verb called when a task is evicted, or no longer placed."""
     ignorable: bool = Field(False, alias="extender.ignorable")
     """Whether the extender counts as having no opinion where it fails; else a failure rejects what was asked."""
-    managed: tuple[str, ...] = Field((), alias="extender.managedResources")
+    managed: Names = Field((), alias="extender.managedResources")
     """Only tasks that request one of these resources are the extender's concern; all if none is named."""
-
-    @field_validator("managed", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _has_address(self) -> "ExtenderArguments":

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, weighted_mean
-from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
+from volcanopy.scheduler.policy.plugin import Arguments, Names, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
 Kind = Literal["LeastAllocated", "MostAllocated"]
@@ -23,14 +23,6 @@ KEPT = "node(s) keep their cpu and memory for their scarce resources"
 
 _PER_DEVICE = {"cpu": 1000, "memory": 10**9}
 """What a proportion of 1 keeps for each idle device: a core, and a gigabyte."""
-
-
-def _names(values: Any) -> Any:
-    return tuple(name.strip() for name in values.split(",") if name.strip()) if isinstance(values, str) else values
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-"""Resource names, in the file separated by commas."""
 
 
 class ResourceStrategy(Arguments):

@@ -44,9 +44,9 @@ class Estimator(Arguments):
     """On nodes that are loaded to this part"""
     risk_factor: float = Field(1.2, ge=1)
     """it is taken to bring so many times that."""
-    be_cpu: int = 250
+    be_cpu: int = Field(250, ge=0)
     """What a pod without requests uses: milli-cores,"""
-    be_mem: int = 200
+    be_mem: int = Field(200, ge=0)
     """and MiB."""
 
     @field_validator("be_cpu", mode="before")
@@ -59,13 +59,6 @@ class Estimator(Arguments):
     def _mebibytes(cls, value: Any) -> Any:
         units = _units("memory", value, "200Mi")
         return units if isinstance(value, int) else units // 2**20
-
-    @field_validator("be_cpu", "be_mem")
-    @classmethod
-    def _is_not_negative(cls, units: int) -> int:
-        if units < 0:
-            raise ValueError("must not be negative")
-        return units
 
 
 def _units(resource: str, value: Any, example: str) -> int:

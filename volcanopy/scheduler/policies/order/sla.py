@@ -1,16 +1,17 @@
 """sla: jobs are admitted when their longest waiting time is over."""
 
 import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from volcanopy.api import names
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.policy import roles
+from volcanopy.scheduler.policy.durations import above_zero
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Arguments, Plugin, Vote
 
 _KEYS = (names.SLA_WAITING_TIME, "sla-waiting-time")
@@ -19,15 +20,8 @@ _KEYS = (names.SLA_WAITING_TIME, "sla-waiting-time")
 class SlaArguments(Arguments):
     """The longest waiting time of jobs."""
 
-    waiting: str = Field("", alias="sla-waiting-time")
+    waiting: Annotated[str, above_zero("1h30m", "")] = Field("", alias="sla-waiting-time")
     """The longest waiting time; unlimited if not given. An annotation of a job overrides it."""
-
-    @field_validator("waiting")
-    @classmethod
-    def _is_a_duration(cls, text: str) -> str:
-        if text and pod_fields.duration(text) is None:
-            raise ValueError("must be a duration above zero such as 1h30m")
-        return text
 
 
 class Sla(Plugin[SlaArguments], roles.Gate, roles.Order):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
@@ -23,15 +23,8 @@ from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, r
 class OvercommitArguments(Arguments):
     """The factor."""
 
-    factor: float = Field(1.2, alias="overcommit-factor")
+    factor: float = Field(1.2, alias="overcommit-factor", ge=1)
     """The limit on the requests of admitted jobs, as a multiple of the cluster's total."""
-
-    @field_validator("factor")
-    @classmethod
-    def _is_not_below_1(cls, factor: float) -> float:
-        if factor < 1:
-            raise ValueError("must be at least 1")
-        return factor
 
 
 class Overcommit(Plugin[OvercommitArguments], roles.Gate):

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from volcanopy.api.model import Duration
 from volcanopy.scheduler.ledger.views import TaskView
@@ -27,15 +27,7 @@ class Percentages(Arguments):
 
     cpu: float = Field(100, ge=0, le=100)
     memory: float = Field(100, ge=0, le=100)
-    pods: float = Field(100, ge=0, le=100)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _pod_is_pods(cls, values: Any) -> Any:
-        """Accept Volcano's key ``pod``."""
-        if isinstance(values, dict) and "pod" in values and "pods" not in values:
-            return {("pods" if key == "pod" else key): value for key, value in values.items()}
-        return values
+    pods: float = Field(100, ge=0, le=100, validation_alias=AliasChoices("pods", "pod"))  # Volcano's key is pod.
 
     @property
     def column(self) -> Floats:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from volcanopy.api import core, names
 from volcanopy.api.gates import Gate
@@ -20,7 +20,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.durations import above_zero
-from volcanopy.scheduler.policy.hours_of_day import TimeZone, hours, time_zone
+from volcanopy.scheduler.policy.hours_of_day import Hours, TimeZone, hours, time_zone
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NodeRejection, Plugin, Vote, reject
 from volcanopy.scheduler.policy.roles import Nodes, Purpose, Victims
 
@@ -34,7 +34,7 @@ _BUDGET = re.compile(r"(\d+)(%?)")
 class TdmArguments(Arguments):
     """When each revocable zone is open, in which time zone, and how often tasks are moved out of closed ones."""
 
-    zones: dict[str, str] = Field(default_factory=dict, alias="tdm.revocable-zone")
+    zones: dict[str, Annotated[Hours, BeforeValidator(hours)]] = Field(default_factory=dict, alias="tdm.revocable-zone")
     """By zone, when it is open: `tdm.revocable-zone.<zone>: "22:00-06:00"`."""
     period: Annotated[Duration, above_zero("1m")] = Field(timedelta(minutes=1), alias="tdm.evict.period")
     """How often tasks are moved out of zones that have closed."""
@@ -50,16 +50,6 @@ class TdmArguments(Arguments):
         zones = {key.removeprefix(_PREFIX): value for key, value in value.items() if key.startswith(_PREFIX)}
         rest = {key: value for key, value in value.items() if not key.startswith(_PREFIX)}
         return {**rest, "tdm.revocable-zone": zones}
-
-    @field_validator("zones")
-    @classmethod
-    def _are_hours(cls, zones: dict[str, str]) -> dict[str, str]:
-        for zone, text in zones.items():
-            try:
-                hours(text)
-            except ValueError as error:
-                raise ValueError(f"{zone}: {error}, not {text!r}") from None
-        return zones
 
 
 class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
@@ -84,7 +74,7 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
         for zone, number in numbers.items():
             if zone in args.zones:
                 is_known[number] = True
-                is_open[number] = hours(args.zones[zone]).contain(at)
+                is_open[number] = args.zones[zone].contain(at)
         self._in_zone: Mask = zone_of != NONE
         self._open: Mask = is_open[zone_of]
         self._closing: Mask = is_known[zone_of] & ~self._open
