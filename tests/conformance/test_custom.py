@@ -17,7 +17,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
-from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.keys_without_effect import ACTION_ARGUMENTS, effective
@@ -67,10 +67,15 @@ def of_groups_of_nodes(scenario: Scenario) -> Iterator[str]:
     yield from _scores(asked, said(scenario).get("expected", {}))
 
 
+def jobs_of(session: Session) -> list[JobView]:
+    """The jobs that take part, in the order of their keys."""
+    return sorted(map(session.cluster.job, session.job_rows.tolist()), key=lambda job: job.key)
+
+
 def of_admission(scenario: Scenario) -> Iterator[str]:
     """``expectedEnqueueAble``: whether the pending job may be admitted."""
     asked = session(scenario)
-    jobs = [job for job in asked.jobs() if job.phase != "Inqueue"] or asked.jobs()
+    jobs = [job for job in jobs_of(asked) if job.phase != "Inqueue"] or jobs_of(asked)
     permitted = asked.hooks.verdict(jobs[0], Moment.ENQUEUE).value >= 0
     if permitted is not said(scenario)["expectedEnqueueAble"]:
         yield f"enqueueable is {permitted}"
@@ -116,7 +121,7 @@ def of_waiting_times(scenario: Scenario) -> Iterator[str]:
     for obj in world("job left:\njob right note.volcanopy.io/sla-waiting-time=1h:"):
         state.upsert(obj)
     asked = Session(state.snapshot(NOON, "conformance"), scenario.config())
-    left, right = asked.jobs()
+    left, right = jobs_of(asked)
     keys = asked.hooks.job_keys(np.array([left.row, right.row]))
     ours = keys[0] < keys[1]
     if ours is not said(scenario)["expectedOrder"]:
@@ -134,7 +139,7 @@ def of_shares(scenario: Scenario) -> Iterator[str]:
     document = {"actions": "allocate", "tiers": [{"plugins": [entry]} for entry in entries]}
     asked = Session(scenario.snapshot(), parse(json.dumps(document), builtin()))
     builtin().actions["allocate"](asked, {})
-    for job in asked.jobs():
+    for job in jobs_of(asked):
         wanted = said(scenario)["expected"][job.key.partition("/")[2]]
         ours = {"milliCPU": job.allocated["cpu"], "memory": job.allocated["memory"]}
         if ours != {key: wanted[key] for key in ours}:

@@ -72,4 +72,4 @@ def test_limits_equal_the_reference(seed: int, chain: str, count: int) -> None:
             for task in session.snapshot.members(row)[:4].tolist():
                 view = TaskView(session.ledger, task)
                 may = user_limits.may_hold(queues, item, everyone, dict(view.request.items()), count)
-                assert (session.limits.exceeded(view, count) is None) == may
+                assert (session.limits.limit_rejection(job.queue, view, count) is None) == may

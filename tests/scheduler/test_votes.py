@@ -70,7 +70,7 @@ def test_a_tier_whose_victims_are_protected_leaves_the_decision_to_the_next() ->
 def test_only_the_first_tier_with_a_rule_decides_whether_a_job_starves(plugins: str, starves: bool) -> None:
     """The job has its minimum, and a task that waits."""
     session = Session(snapshot("node n1 cpu=1\njob a min=1: 1 x cpu=1 on=n1, 1 x cpu=1"), config(plugins))
-    assert session.gangs.is_starving(session.jobs()[0]) is starves
+    assert session.gangs.is_starving(session.cluster.job(int(session.job_rows[0]))) is starves
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def session(text: str, *tiers: dict[str, dict[str, Any]], actions: str = "enqueu
 
 
 def admits(asked: Session, job: str) -> bool:
-    result = next(view for view in asked.jobs() if view.key == f"default/{job}")
+    result = next(view for view in asked.waiting_jobs() if view.key == f"default/{job}")
     return asked.hooks.verdict(result, Moment.ENQUEUE).value >= 0
 
 
@@ -141,7 +141,7 @@ def test_by_default_a_job_starves_while_its_gang_lacks_members(running: int, sta
     """Three pods, minimum two: priority considers the job starving up to the third pod, gang only up to the second."""
     rest = f", {3 - running} x cpu=1" if running < 3 else ""
     asked = session(f"node n1 cpu=9\njob a min=2: {running} x cpu=1 on=n1{rest}", GANG)
-    assert asked.gangs.is_starving(asked.jobs()[0]) is starves
+    assert asked.gangs.is_starving(asked.cluster.job(int(asked.job_rows[0]))) is starves
 
 
 @pytest.mark.parametrize(

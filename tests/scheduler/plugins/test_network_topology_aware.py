@@ -32,7 +32,7 @@ def session(text: str, arguments: str = "") -> tuple[Session, JobView]:
             f"actions: allocate\ntiers:\n- plugins:\n  - name: network-topology-aware\n{arguments}", builtin()
         )
     made = Session(snapshot(text), document)
-    return made, next(job for job in made.jobs() if job.key == "default/a")
+    return made, next(job for job in made.waiting_jobs() if job.key == "default/a")
 
 
 def groups(text: str, arguments: str = "", *, to_evict: bool = False) -> list[list[str]]:

@@ -18,7 +18,7 @@ def placement_of(snapshot: Snapshot, config: SchedulerConfig, job: str) -> dict[
     Node capacity, predicates and gang rules are checked, limits of queues are not.
     """
     session = Session(snapshot, config)
-    (view,) = (item for item in session.jobs() if item.key == job)
+    (view,) = (item for item in map(session.cluster.job, session.job_rows.tolist()) if item.key == job)
     tasks = session.pending_tasks().get(view.row)
     if tasks is None:
         return None

@@ -39,20 +39,16 @@ class QueueLimits(Plugin[NoArguments], Limiter):
 
     def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Check the limits of the task's queue and of all its ancestors."""
-        return self.exceeded(task, count)
-
-    def limit_class(self, job: int) -> int:
-        """Return a number that is equal for jobs subject to the same limits."""
-        return int(self._pools.kind[job])
-
-    def exceeded(self, task: TaskView, count: int) -> Rejection | None:
-        """Return the rejection of ``count`` more tasks equal to this one, None if the limits allow them."""
         job, shape = int(self._job[task.row]), int(self._shape[task.row])
         pool = self._pools.exceeded(job, shape, count)
         if pool is None:
             return None
         request = self._ledger.snapshot.shapes.request.values[:, shape] * count
         return Rejection(Gate.LIMITS, self._quota(pool, request, count))
+
+    def limit_class(self, job: int) -> int:
+        """Return a number that is equal for jobs subject to the same limits."""
+        return int(self._pools.kind[job])
 
     def rejects_admission(self, job: JobView) -> Rejection | None:
         """Return why the limits do not allow the job to be admitted, None if they do."""

@@ -128,19 +128,21 @@ class Session:
             self._states[kind] = kind()
         return self._states[kind]
 
-    def jobs(self) -> list[JobView]:
-        """Return the jobs that take part, in the order of their keys."""
-        return sorted(map(self.cluster.job, self.job_rows.tolist()), key=lambda job: job.key)
-
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
         return [JobView(self.ledger, row) for row in self.waiting().tolist()]
 
     def valid_in_order(self, jobs: Iterable[JobView]) -> list[JobView]:
         """Return those of some jobs that have enough members to take part, in the order of queues and jobs."""
-        ordered = sorted(jobs, key=lambda job: (self.queue_key(job.queue), self.job_key(job)))
-        invalid = self.gangs.invalid_jobs(np.array([job.row for job in ordered], dtype=np.intp))
-        return [job for job in ordered if job.row not in invalid]
+        rows = np.array([job.row for job in jobs], dtype=np.intp)
+        invalid = self.gangs.invalid_jobs(rows)
+        rows = np.array([row for row in rows.tolist() if row not in invalid], dtype=np.intp)
+        if not len(rows):
+            return []
+        queues = self.snapshot.jobs.queue[rows].tolist()
+        queue_keys = {queue: self.queue_key(self.cluster.queue(queue)) for queue in dict.fromkeys(queues)}
+        ordered = sorted(zip([queue_keys[queue] for queue in queues], self.keys_of(rows), rows.tolist(), strict=True))
+        return [JobView(self.ledger, row) for *_, row in ordered]
 
     def unsettled_jobs(self) -> Rows:
         """Return the rows of the jobs that take part and are unsettled or were changed by the session."""

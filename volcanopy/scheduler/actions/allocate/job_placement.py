@@ -52,7 +52,7 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
 def _exceeds_limit(session: Session, pending: PendingJob) -> bool:
     """Reject a job of one task that a limit of its user or group does not allow: many such jobs may wait."""
     task = TaskView(session.ledger, pending.tasks[0])
-    rejection = None if session.limits is None else session.limits.exceeded(task, 1)
+    rejection = None if session.limits is None else session.limits.limit_rejection(pending.job.queue, task, 1)
     if rejection is not None:
         session.reject(pending.job, rejection)
     return rejection is not None

@@ -1,15 +1,5 @@
 """preempt, reclaim, gangpreempt and gangreclaim: evictions for jobs that lack tasks. They differ in their rules (:mod:`.rules`).
 
-- ``preempt``: for jobs that plugins call starving, by default those that lack members of their minimum. Candidates are tasks
-  of other jobs of the queue, then tasks of lower priority of the job itself, as far as the plugins allow. The lowest
-  priority comes first, single tasks before whole gangs, then those that lose the least work.
-- ``reclaim``: for jobs with pending tasks, also above their minimum, as long as their queue stays within its fair share.
-  Candidates are running tasks of other queues that are reclaimable. The queues come by their rank as victims, then as above.
-- ``gangpreempt``, ``gangreclaim``: the same, of equal cost in the closest hypernode. Candidates of gangpreempt are tasks of
-  jobs of lower priority; the pod group of a victim may forbid both.
-
-An action evicts queue by queue:
-
 1. Place nominated tasks, and the lost members of running gangs.
 2. For each job that cannot start, in order, running gangs first, evict for its minimum, whole or not at all.
 3. For each job whose minimum runs, in order, evict for its other tasks, as many as a rule allows. What was evicted for the
@@ -48,11 +38,7 @@ class _Evicting:
 
 
 class Preempt(_Evicting):
-    """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow.
-
-    All nodes are considered and every eviction is tried on the ledger first, so the arguments about dry runs and about the
-    number of candidate nodes have no effect.
-    """
+    """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow."""
 
     name: ClassVar[str] = "preempt"
 
@@ -123,14 +109,9 @@ def _waiting_jobs(session: Session) -> list[tuple[QueueView, list[tuple[JobView,
     Jobs rejected at the gate of their queue are left out, such as those behind the head of a FIFO queue.
     """
     tasks = session.by_job(session.pending())
-    queues: dict[int, list[JobView]] = {}
+    queues: dict[int, list[tuple[JobView, Rows]]] = {}
     rejections = ((job, session.rejections.rejection(job.row)) for job in session.waiting_jobs())
     waiting = [job for job, rejection in rejections if rejection is None or rejection.gate != Gate.QUEUE]
-    invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
-    for job in waiting:
-        if job.row in tasks and job.phase != "Pending" and job.row not in invalid:
-            queues.setdefault(job.queue.row, []).append(job)
-    for jobs in queues.values():
-        jobs.sort(key=session.job_key)
-    ordered = sorted((session.cluster.queue(row) for row in queues), key=session.queue_key)
-    return [(queue, [(job, tasks[job.row]) for job in queues[queue.row]]) for queue in ordered]
+    for job in session.valid_in_order(job for job in waiting if job.row in tasks and job.phase != "Pending"):
+        queues.setdefault(job.queue.row, []).append((job, tasks[job.row]))
+    return [(session.cluster.queue(row), jobs) for row, jobs in queues.items()]
