@@ -154,15 +154,3 @@ def merged(tiers: Tiers) -> Method:
         return entries
 
     return ask
-
-
-RULES: dict[str, Callable[[Tiers], Method]] = {
-    "lexicographic": lexicographic,
-    "columns": columns,
-    "first": first,
-    "union": union,
-    "rejections": rejections,
-    "block total": block_total,
-    "merged": merged,
-}
-"""The rules by the names that hooks are declared with."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from volcanopy.scheduler.policy import plugin as contract
 from volcanopy.scheduler.policy import removed_hooks
+from volcanopy.scheduler.policy.combine import rejections
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
 
 _CONTRACT = contract.__name__.rpartition(".")[0] + "."
@@ -86,7 +87,7 @@ def _wrong_method(kind: Any, name: str, declared: Any) -> Iterator[str]:
     if not callable(method):
         yield f'has the hook "{name}", which is {method!r}: it must be a method'
         return
-    is_iterated = name in HOOKS and HOOKS[name].rule == "rejections"
+    is_iterated = name in HOOKS and HOOKS[name].rule is rejections
     if inspect.iscoroutinefunction(method) or (not is_iterated and inspect.isgeneratorfunction(method)):
         yield f'has the hook "{name}", which must return its result: use neither async nor yield'
     expected = list(inspect.signature(declared).parameters)[1:]

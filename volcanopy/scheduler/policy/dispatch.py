@@ -12,7 +12,7 @@ from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.policy.answers import checked
-from volcanopy.scheduler.policy.combine import RULES, Method, Tiers, flat, unprotected, victims, vote
+from volcanopy.scheduler.policy.combine import Method, Tiers, flat, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
@@ -27,8 +27,6 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 _OWN = "volcanopy."
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
-_BY_CASE = _BY_PURPOSE | {"verdict"}
-"""Those, and the hooks that are combined for each moment."""
 
 
 def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
@@ -77,9 +75,10 @@ class Hooks:
 
     def __getattr__(self, name: str) -> Any:
         """Combine a hook at its first use: a session uses few of them."""
-        if name not in HOOKS or name in _BY_CASE:
+        rule = HOOKS[name].rule if name in HOOKS else None
+        if rule is None:
             raise AttributeError(name)
-        combined = RULES[HOOKS[name].rule](self._answering(name))
+        combined = rule(self._answering(name))
         setattr(self, name, combined)
         return combined
 
@@ -280,7 +279,7 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
     of_nodes = sorted({*sum(answering["reject"], ()), *sum(answering["score"], ())})
     return _Layout(
         {name: of_hook for name, of_hook in answering.items() if of_hook},
-        {name: RULES[HOOKS[name].rule](()) for name in sorted(unanswered - _BY_CASE)},
+        {name: rule(()) for name in sorted(unanswered) if (rule := HOOKS[name].rule) is not None},
         tuple(of_nodes),
         tuple(number for number in of_nodes if _overrides(in_order[number][1], "couples_nodes")),
         tuple(number for number, (_, kind, _) in enumerate(in_order) if _overrides(kind, "node_state")),
@@ -289,11 +288,7 @@ def _layout(kinds: tuple[tuple[tuple[Any, frozenset[str]], ...], ...]) -> _Layou
             moment: tuple(
                 asked
                 for tier in answering["verdict"]
-                if (
-                    asked := tuple(
-                        number for number in tier if is_asked(in_order[number][1], moment, in_order[number][2])
-                    )
-                )
+                if (asked := tuple(number for number in tier if is_asked(*in_order[number][1:], moment)))
             )
             for moment in Moment
         },

@@ -67,7 +67,7 @@ def _answers(entry: PluginConfig, hook: str) -> bool:
 def _admits(entry: PluginConfig) -> bool:
     """Return whether a plugin, or the rules of its shares, may reject the admission of jobs."""
     has_rules = issubclass(entry.plugin, Quota) and Moment.ENQUEUE.switch not in entry.off
-    return has_rules or is_asked(entry.plugin, Moment.ENQUEUE, entry.off)
+    return has_rules or is_asked(entry.plugin, entry.off, Moment.ENQUEUE)
 
 
 def _limits(entry: PluginConfig) -> bool:

@@ -110,13 +110,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Hook:
-    """The specification of one hook: its combination rule, and its switch in the configuration file if it has one."""
+    """The specification of one hook: its combination rule, and its switch in the configuration file if it has one.
 
-    rule: str
+    Without a rule it is combined for each moment or purpose.
+    """
+
+    rule: Callable[[Any], Callable[..., Any]] | None
     switch: str | None
 
 
-def hook(rule: str, switch: str | None = None) -> Callable[[F], F]:
+def hook(rule: Callable[[Any], Callable[..., Any]] | None, switch: str | None = None) -> Callable[[F], F]:
     """Declare a method of :class:`Plugin` to be a hook."""
 
     def declare(method: F) -> F:

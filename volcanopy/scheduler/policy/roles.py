@@ -11,6 +11,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.policy import combine
 from volcanopy.scheduler.policy.plugin import Key, NodeRejection, Rejection, Vote, hook
 
 
@@ -42,17 +43,17 @@ class Purpose(Enum):
 class Order:
     """In which order queues, jobs and tasks are considered: by keys, the smallest first."""
 
-    @hook("columns", "enableJobOrder")
+    @hook(combine.columns, "enableJobOrder")
     def jobs(self, jobs: Rows) -> Ints | Floats | Mask:
         """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
         raise NotImplementedError
 
-    @hook("columns", "enableTaskOrder")
+    @hook(combine.columns, "enableTaskOrder")
     def tasks(self, tasks: Rows) -> Ints | Floats:
         """Sort keys of the (M,) task rows within a job."""
         raise NotImplementedError
 
-    @hook("lexicographic", "enableQueueOrder")
+    @hook(combine.lexicographic, "enableQueueOrder")
     def queue(self, queue: QueueView) -> Key:
         """Sort key of a queue, by the queue and its ancestors only: the first queue is considered next."""
         raise NotImplementedError
@@ -84,12 +85,12 @@ class Gate:
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     """The moments at which the gate is asked: all by default."""
 
-    @hook("vote by moment")
+    @hook(None)
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Whether the job may take the step: the first rejection decides, and a tier that permits ends the vote."""
         raise NotImplementedError
 
-    @hook("first", "enabledOverused")
+    @hook(combine.first, "enabledOverused")
     def queue_verdict(self, queue: QueueView) -> Rejection | None:
         """Why the queue is allocated nothing more; None if it may be."""
         raise NotImplementedError
@@ -98,7 +99,7 @@ class Gate:
 class Victims:
     """Which pods may be evicted, and which are to be."""
 
-    @hook("victims")
+    @hook(None)
     def allows(
         self, preemptor: TaskView, candidates: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView] | None:
@@ -109,7 +110,7 @@ class Victims:
         """
         return None if purpose.is_for_gang else candidates
 
-    @hook("victims")
+    @hook(None)
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:
@@ -119,7 +120,7 @@ class Victims:
         """
         raise NotImplementedError
 
-    @hook("union", "enabledVictim")
+    @hook(combine.union, "enabledVictim")
     def evicts(self, running: Rows) -> Rows:
         """Which of the running task rows are to be evicted for no task (``shuffle``)."""
         raise NotImplementedError
@@ -139,12 +140,12 @@ class Quota:
 class Nodes:
     """Which nodes a task can run on, how well they suit it, and the annotations of its pod."""
 
-    @hook("rejections", "enablePredicate")
+    @hook(combine.rejections, "enablePredicate")
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Which nodes the task cannot run on, and why."""
         raise NotImplementedError
 
-    @hook("block total", "enableNodeOrder")
+    @hook(combine.block_total, "enableNodeOrder")
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """How well each of N nodes suits each of S tasks: (S, N), or what broadcasts to it; larger is better.
 
@@ -168,7 +169,7 @@ class Nodes:
         """
         return None
 
-    @hook("merged")
+    @hook(combine.merged)
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """Annotations that the pod gets with its binding to this node."""
         raise NotImplementedError
@@ -218,6 +219,6 @@ ROLES: tuple[type, ...] = (Order, Gate, Quota, Victims, Nodes)
 """The roles with hooks, which several policies may answer; the engine asks the first policy of each other role directly."""
 
 
-def is_asked(plugin: Any, moment: Moment, off: frozenset[str]) -> bool:
+def is_asked(plugin: Any, off: frozenset[str], moment: Moment) -> bool:
     """Return whether a plugin, or its class, is a gate that is asked at a moment, where these switches are off for it."""
     return moment in getattr(plugin, "moments", ()) and moment.switch not in off
