@@ -9,6 +9,7 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.model.plan import SetPodGroup
+from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.roles import Moment
 from volcanopy.testing.notation import snapshot
@@ -119,7 +120,9 @@ def test_gated_pods_of_newly_admitted_jobs_reserve_nothing(flag: str, admitted: 
 def test_guarantees_of_other_queues_stay_free() -> None:
     """Of ten cpus queue a is guaranteed four: a may use all, the others six."""
     world = snapshot("node n1 cpu=10\nqueue a guarantee.cpu=4\nqueue b\nqueue c weight=2")
-    limits = queue_demand.within_guarantees(world.total, world.queues)
+    limits = queue_demand.within_guarantees(
+        world.total, world.queues, Bounds(world.queues.guarantee.values, capability(world.queues))
+    )
     index = world.queues.index
     assert {name: int(limits[0, index[name]]) for name in "abc"} == {"a": 10000, "b": 6000, "c": 6000}
 

@@ -18,8 +18,6 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.task_status import Status
 
-ANNOTATION = names.MOVABLE
-
 
 @dataclass(frozen=True, eq=False)
 class Unit:
@@ -72,7 +70,7 @@ def _of_job(session: Session, costs: TaskCosts, row: int, cooldown: float) -> Se
 def _is_movable(session: Session, job: JobView, cooldown: float) -> bool:
     """Return whether a job is declared movable, runs whole, is in no held queue, and was not moved within the cooldown."""
     snapshot, group, now = session.snapshot, job.group, session.snapshot.now.timestamp()
-    declared = job.preemptable or pod_fields.flag(group.metadata, ANNOTATION, absent=False)
+    declared = job.preemptable or pod_fields.flag(group.metadata, names.MOVABLE, absent=False)
     if not declared or snapshot.jobs.structured[job.row] or job.row in snapshot.moves.jobs:
         return False
     if job.count(Status.RELEASING, Status.PENDING, Status.PIPELINED, Status.ALLOCATED) or not job.count(Status.RUNNING):

@@ -20,9 +20,8 @@ class Shuffle:
     def __call__(self, session: Session, arguments: NoArguments) -> None:
         """Evict the victims."""
         table = session.snapshot.tasks
-        takes_part = np.zeros(len(session.snapshot.jobs) + 1, dtype=np.bool_)  # the last entry: tasks without a job
-        takes_part[session.job_rows] = True
-        rows = np.flatnonzero((session.ledger.status == Status.RUNNING) & table.preemptable & takes_part[table.job])
+        takes_part = np.isin(table.job, session.job_rows)
+        rows = np.flatnonzero((session.ledger.status == Status.RUNNING) & table.preemptable & takes_part)
         victims = session.hooks.evicts(rows)
         victims = victims[np.argsort(table.keys[victims].astype(np.str_), kind="stable")]
         with session.statement() as statement:

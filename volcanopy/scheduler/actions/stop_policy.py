@@ -41,9 +41,8 @@ def enforce(session: Session) -> None:
 def _drain(session: Session, stops: Stops) -> None:
     """Evict from all drained queues: gangs below their minimum first, then in the reverse order of jobs."""
     table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    drained = np.zeros(len(jobs) + 1, dtype=np.bool_)  # the last entry is for tasks without a job
-    drained[session.job_rows] = stops.drained[jobs.queue[session.job_rows]]
-    rows = np.flatnonzero(EVICTABLE[session.ledger.status] & table.preemptable & drained[table.job])
+    drained = session.job_rows[stops.drained[jobs.queue[session.job_rows]]]
+    rows = np.flatnonzero(EVICTABLE[session.ledger.status] & table.preemptable & np.isin(table.job, drained))
     tasks = session.by_job(rows)
     gangs = sorted((JobView(session.ledger, row) for row in tasks), key=session.job_key, reverse=True)
     for gang in sorted(gangs, key=lambda job: job.is_ready):

@@ -22,6 +22,7 @@ from volcanopy.scheduler.engine.shares.credit import user_credits
 from volcanopy.scheduler.engine.shares.usage import dominant_seconds, user_usages
 from volcanopy.scheduler.engine.shares.user_shares import Accounts, dominant_shares
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_policy import JobOrder, orders_by_user
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
@@ -35,7 +36,6 @@ class JobOrders:
     def __init__(self, ledger: Ledger, orders: Rows, waiting: Callable[[], Rows], keys: Keys) -> None:
         """``orders`` (Q,) has the :class:`JobOrder` of each queue; ``waiting`` returns the waiting jobs."""
         self._ledger, self._orders, self._waiting, self._keys = ledger, orders, waiting, keys
-        self._tags: Floats | None = None
 
     def of(self, jobs: Rows) -> list[float]:
         """Return the key of each of these jobs; 0 in queues that set no order."""
@@ -46,11 +46,11 @@ class JobOrders:
         keys = np.where(order == JobOrder.PRIORITY, -table.priority[jobs].astype(np.float64), keys)
         fair: Mask = orders_by_user(order)
         if fair.any():
-            tags = self._tags = self._user_tags() if self._tags is None else self._tags
             given = self._ledger.job_allocated[:, jobs] - table.allocated.values[:, jobs]
-            keys = np.where(fair, tags[jobs] + dominant_shares(np.maximum(given, 0), snapshot.total), keys)
+            keys = np.where(fair, self._user_tags[jobs] + dominant_shares(np.maximum(given, 0), snapshot.total), keys)
         return keys.tolist()
 
+    @cached_property
     def _user_tags(self) -> Floats:
         """(J,): of each job, what its user is allocated with the user's earlier waiting jobs, and the user's past."""
         snapshot = self._ledger.snapshot

@@ -71,7 +71,6 @@ class Hooks:
         self._rejection_scopes: dict[Hashable, Scope] = {}
         """The same of ``reject``."""
         self.unanswered = layout.unanswered
-        """The hooks that no plugin answers."""
 
     def __getattr__(self, name: str) -> Any:
         """Combine a hook at its first use: a session uses few of them."""

@@ -130,10 +130,8 @@ class EvictionCosts(TaskCosts):
     def __init__(self, session: Session) -> None:
         self._session = session
         table = session.snapshot.tasks
-        rows = np.flatnonzero(session.ledger.evictable() & table.preemptable & (table.job >= 0))
-        member = np.zeros(len(session.snapshot.jobs), dtype=np.bool_)
-        member[session.job_rows] = True
-        rows = rows[member[table.job[rows]]]
+        takes_part = np.isin(table.job, session.job_rows)
+        rows = np.flatnonzero(session.ledger.evictable() & table.preemptable & takes_part)
         super().__init__(session.snapshot, rows)
         self.rows: Rows = rows
         """The preemptable tasks with a node, of jobs that take part in the session, the cheapest first."""

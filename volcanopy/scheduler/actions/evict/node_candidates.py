@@ -1,6 +1,6 @@
 """The nodes on which evictions could place a task, by a lower bound of the cost of the victims there; what free amounts allow."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +21,9 @@ class NodeCandidates:
     """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
 
     scores: Floats  # (N,): the score of each node for the task.
-    ordered: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    """The candidates, node by node, those of a node by cost."""
-    by_node: dict[int, tuple[int, int]] = field(default_factory=dict)  # Where those of each node begin and end.
-    heap: list[tuple[Cost, int]] = field(default_factory=list)
+    ordered: Rows  # The candidates, node by node, those of a node by cost.
+    by_node: dict[int, tuple[int, int]]  # Where those of each node begin and end.
+    heap: list[tuple[Cost, int]]
 
     def on(self, node: int) -> Rows:
         """Return the candidates on a node, the cheapest first."""
@@ -78,14 +77,13 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     rows = rows[within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
-    result = NodeCandidates(scores.copy())
     if not len(rows):
-        return result
+        return NodeCandidates(scores.copy(), rows, {}, [])
     rows = rows[np.argsort(ledger.node[rows], kind="stable")]  # they are in order of cost
     starts = np.flatnonzero(np.diff(ledger.node[rows], prepend=-1))
     nodes = ledger.node[rows[starts]].astype(np.intp)
     bounds = [*starts.tolist(), len(rows)]
-    result.ordered, result.by_node = rows, dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
+    by_node = dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
     least = np.minimum.reduceat(candidates.least_cost[:, rows], starts, axis=1)
     dims, shapes = np.flatnonzero(task.request.values), session.snapshot.tasks.shape[rows]
     freed = np.add.reduceat(session.snapshot.shapes.request.values[dims][:, shapes], starts, axis=1)
@@ -93,5 +91,5 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     reachable = np.flatnonzero(enough & ~infeasible[nodes])
     columns = np.concatenate([least, [-scores[nodes], nodes]])[:, reachable]
     columns = columns[:, np.lexsort(columns[::-1])]
-    result.heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
-    return result  # a sorted list is a heap
+    heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
+    return NodeCandidates(scores.copy(), rows, by_node, heap)  # a sorted list is a heap

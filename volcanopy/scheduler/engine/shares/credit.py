@@ -67,10 +67,6 @@ class Due:
     So no queue gets everything or nothing for its past. Fair shares are those of queues with their descendants.
     """
 
-    order: Floats
-    paid_back: Ints
-    protected: Ints
-
     def __init__(self, snapshot: Snapshot, fair_share: Ints) -> None:
         credit = queue_credit(snapshot)
         if not credit.any():

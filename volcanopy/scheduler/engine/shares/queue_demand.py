@@ -11,7 +11,7 @@ import numpy as np
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.cached_property import cached_property
-from volcanopy.scheduler.model.queue_shares import Bounds, capability
+from volcanopy.scheduler.model.queue_shares import Bounds
 from volcanopy.scheduler.model.resources import Ints, Mask, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
@@ -20,17 +20,14 @@ T = TypeVar("T")
 _HOLDING = np.flatnonzero(HOLDING)
 
 
-def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds | None = None) -> Ints:
+def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds) -> Ints:
     """(R, Q): the limit of each queue in an (R,) total of which the guarantees of the others are reserved; read-only."""
-    if bounds is not None:
-        inputs = (total, bounds)
-        return queues.lasting("limits", inputs, lambda: _within(total, bounds.reserved, bounds.limit))
-    return _within(total, queues.guarantee.values, capability(queues))
 
+    def limits() -> Ints:
+        available: Ints = np.maximum(total - bounds.reserved.sum(axis=1), 0)[:, None] + bounds.reserved
+        return frozen(np.minimum(available, bounds.limit))
 
-def _within(total: Ints, guarantee: Ints, limit: Ints) -> Ints:
-    available: Ints = np.maximum(total - guarantee.sum(axis=1), 0)[:, None] + guarantee
-    return frozen(np.minimum(available, limit))
+    return queues.lasting("limits", (total, bounds), limits)
 
 
 def reserved_for_admitted(cluster: Cluster) -> Ints:

@@ -31,11 +31,8 @@ def user_usages(snapshot: Snapshot, queue: int) -> dict[str, Floats]:
     axis = snapshot.axis
     result = {}
     for user, remaining, counted in decayed_users(snapshot, queue):
-        usage: Floats = np.zeros(len(axis), dtype=np.float64)
-        for resource, amount in _summed(user.usage, user.allocated, remaining, counted).items():
-            if resource in axis.index:
-                usage[axis.index[resource]] = amount
-        result[user.name] = usage
+        usage = _summed(user.usage, user.allocated, remaining, counted)
+        result[user.name] = np.array([usage.get(name, 0.0) for name in axis.names], dtype=np.float64)
     return result
 
 

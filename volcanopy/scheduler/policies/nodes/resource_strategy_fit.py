@@ -1,7 +1,7 @@
 """resource-strategy-fit: fill nodes by some resources, spread over them by others."""
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -112,7 +112,7 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
         self._annotations = self.task_value(lambda task: _annotations_of(task.pod))
-        self._own: dict[Hashable, Strategies] = {}
+        self._own: dict[tuple[str, str], Strategies] = {}
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes where a task without devices would use the cpu and memory reserved for idle devices."""
@@ -146,7 +146,7 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         if own is None:
             return self._configured
         if own not in self._own:
-            self._own[own] = _own_strategies(self.cluster.axis, own)
+            self._own[own] = _own_strategies(self.cluster.axis, *own)
         return self._own[own]
 
     def _spare(self, request: Ints, nodes: NodesView) -> Floats:
@@ -166,10 +166,9 @@ def _annotations_of(pod: core.Pod) -> tuple[str, str] | None:
     return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))
 
 
-def _own_strategies(axis: Axis, own: Hashable) -> Strategies:
+def _own_strategies(axis: Axis, kind: str, text: str) -> Strategies:
     """The strategies of a pod's annotations; empty where they are malformed, and then all nodes score the same."""
     nothing = Strategies.of(axis, {})
-    kind, text = own if isinstance(own, tuple) else ("", "")
     try:
         weights = json.loads(text)
     except ValueError:

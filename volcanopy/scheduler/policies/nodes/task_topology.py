@@ -262,10 +262,6 @@ def _choose(pairs: Topology, name: str, buckets: list[Bucket], node: int) -> int
     """The number of the bucket that a task goes to; one more than there are for a new one."""
     if node != NONE:
         return next((number for number, bucket in enumerate(buckets) if node in bucket.nodes), len(buckets))
-    best = len(buckets)
-    best_key: tuple[int, float] | None = None
-    for number, bucket in enumerate(buckets):
-        key = (-pairs.affinity(name, bucket.names), bucket.waiting)
-        if best_key is None or key < best_key:
-            best, best_key = number, key
-    return best if best_key is not None and best_key[0] <= 0 else len(buckets)
+    keys = [(-pairs.affinity(name, bucket.names), bucket.waiting, number) for number, bucket in enumerate(buckets)]
+    dislikes, _, best = min(keys, default=(1, 0.0, NONE))
+    return best if dislikes <= 0 else len(buckets)

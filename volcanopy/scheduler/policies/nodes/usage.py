@@ -161,24 +161,19 @@ class Usage(Nodes, Plugin[UsageArguments]):
         touched = np.unique(ledger.touched_since(self._seen))
         self._seen = changes
         # Who can be there: who was there when the session began, and who was moved since.
-        there = [self._at_first(node) for node in touched.tolist()]
+        there = [self._at_first[node] for node in touched.tolist()]
         rows = np.unique(np.concatenate([*there, ledger.moved_since(0)]))
         here = np.zeros(len(self._fresh) + 1, dtype=np.bool_)  # the last entry serves tasks without a node
         here[touched] = True
         rows = rows[here[ledger.node[rows]]]
         self._add(rows[self._is_unseen(rows)], touched)
 
-    def _at_first(self, node: int) -> Rows:
-        """The tasks that were on a node when the session began."""
-        order, starts = self._by_node
-        return order[starts[node] : starts[node + 1]]
-
     @cached_property
-    def _by_node(self) -> tuple[Rows, Rows]:
-        """All tasks in the order of their nodes, and where those of each node begin."""
+    def _at_first(self) -> list[Rows]:
+        """By node, the tasks that were there when the session began."""
         where = self.cluster.snapshot.tasks.node
         order = np.argsort(where, kind="stable")
-        return order, np.searchsorted(where[order], np.arange(len(self._fresh) + 1))
+        return np.split(order, np.searchsorted(where[order], np.arange(len(self._fresh) + 1)))[1:]
 
     def _is_unseen(self, rows: Rows) -> Mask:
         status: NDArray[np.int8] = self.cluster.ledger.status[rows]
