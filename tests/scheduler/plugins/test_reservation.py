@@ -408,6 +408,17 @@ def test_what_admitted_jobs_will_use_is_not_idle_for_others() -> None:
     assert explained(decide(f"{text}job a phase=Pending minres.cpu=4", config)) == ["a"]
 
 
+def test_pods_that_run_count_once_for_overcommit() -> None:
+    """It admits 4.8 cpus: 2 that run, 2 that their gang lacks, and 0.5 of a."""
+    text = """
+    node n1 cpu=4
+    job gang phase=Inqueue min=4 minres.cpu=4: 2 x cpu=1 on=n1, 2 x cpu=1
+    job a phase=Pending minres.cpu=500m
+    """
+    assert explained(decide(text, configured(None))) == []
+    assert explained(decide(text.replace("500m", "1"), configured(None))) == ["a"]
+
+
 def explained(plan: Plan) -> list[str]:
     """Return the jobs that are not admitted."""
     return [each.job.removeprefix("default/") for each in plan.of(Explain) if each.gate == "overcommit"]

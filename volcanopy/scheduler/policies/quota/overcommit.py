@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import Field
 
 from volcanopy.api.gates import Gate
+from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Rows
-from volcanopy.scheduler.model.task_status import HOLDING
+from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, Plugin, Vote, reject
 
@@ -66,32 +66,11 @@ class Overcommit(Plugin[OvercommitArguments], roles.Gate):
 
     @cached_property
     def _requested(self) -> Ints:
-        """(R,): the requests of admitted jobs."""
-        return self._requested_by_admitted[1].sum(axis=1)
+        """(R,): what admitted jobs lack of their minimum."""
+        return queue_demand.lacking(self.cluster).sum(axis=1)
 
     @cached_property
     def _startable(self) -> Ints:
-        """(R,): the requests of the admitted jobs that do not wait for a reservation."""
-        rows, requested = self._requested_by_admitted
-        return requested[:, ~self.cluster.queries.behind_reservations()[rows]].sum(axis=1)
-
-    @cached_property
-    def _requested_by_admitted(self) -> tuple[Rows, Ints]:
-        """(M,) rows, (R, M): the minimum of admitted jobs, the rest of it of started ones, without the requests of gated pods.
-
-        Admitted jobs whose minimum fits on no set of nodes reserve nothing.
-        """
-        jobs = self.cluster.snapshot.jobs
-        rows = jobs.starting_rows
-        phase = jobs.phase[rows]
-        rows = rows[(phase == "Inqueue") | ((phase == "Running") & jobs.lacking[rows])]
-        least = jobs.min_resources.values[:, rows]
-        if not len(rows):
-            return rows, least
-        runs = jobs.phase[rows] == "Running"
-        inqueue = ~runs & ~self.cluster.queries.unplaceable()[rows]
-        started = runs & (jobs.counts[:, rows][HOLDING].sum(axis=0) >= jobs.min_available[rows])
-        rest = np.maximum(least - jobs.allocated.values[:, rows], 0)
-        requested = np.where(inqueue[None, :], least, np.where(started[None, :], rest, 0))
-        ungated: Ints = np.maximum(requested - self.cluster.snapshot.gated[:, rows], 0)
-        return rows, ungated
+        """(R,): as :attr:`_requested`, of the jobs that do not wait for a reservation."""
+        behind = self.cluster.queries.behind_reservations()
+        return self._requested - queue_demand.lacking(self.cluster, behind).sum(axis=1)
