@@ -284,10 +284,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         excluded = self._unlent_part(reserved, known, likely)
         if not excluded or not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
-        key = (job.row, task.preemptable)
-        if key not in reserved.preemptable:
-            reserved.preemptable[key] = bool(self.cluster.queries.preemptable(reserved.task, [task]))
-        return 0 if reserved.preemptable[key] else excluded
+        return 0 if self.cluster.queries.preemptable(reserved.task, [task]) else excluded
 
     def _unlent_part(self, reserved: ReservedJob, known: float, likely: float) -> int:
         """Return what of a reservation is not lent to a pod with a likely run time, infinite where it is not ``known``."""

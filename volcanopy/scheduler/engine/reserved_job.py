@@ -42,8 +42,6 @@ class ReservedJob:
     """(R,): what was allocated to the jobs of the limit when it was reserved."""
     _counted: tuple[int, Ints] = (0, np.empty(0, dtype=np.int64))
     """What was allocated to them since, after so many changes of tasks."""
-    preemptable: dict[tuple[int, bool], bool] = field(default_factory=dict)
-    """Whether the job could preempt tasks of a job, by its row and whether the tasks are preemptable."""
 
     def amounts(self, cluster: Cluster, least: bool) -> Ints:
         """(R, N): the reserved amounts of a reservation on nodes, less those allocated to tasks of the job in this session.
