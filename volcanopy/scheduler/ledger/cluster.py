@@ -291,7 +291,7 @@ class Cluster:
     @property
     def ledger(self) -> LedgerView:
         """The session's columns over all rows, read-only."""
-        return LedgerView(self._ledger)
+        return LedgerView(self.reads)
 
     @contextmanager
     def by_state(self, nodes: NodesView, state: object) -> Iterator[None]:

@@ -38,11 +38,20 @@ class RecordedLedger:
         self.minimum_keys = ledger.minimum_keys
         self._scope = Scope.STATIC
         self._of_reads = Scope.NODE
+        self._columns: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the ledger that may change, and record it."""
         self._scope = max(self._scope, self._of_reads)
         return getattr(self.ledger, name)
+
+    def column(self, name: str) -> Any:
+        """Return a read-only view of a column of the ledger, and record it: columns change, but are not replaced."""
+        self._scope = max(self._scope, self._of_reads)
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = frozen(getattr(self.ledger, name).view())
+        return column
 
     def start(self) -> Scope:
         """Start to record; the result is for :meth:`stop`."""
@@ -86,14 +95,14 @@ class LedgerView:
     tree_allocated: Ints
     tree_inqueue: Ints
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: RecordedLedger) -> None:
         self._ledger = ledger
 
     def __getattr__(self, name: str) -> Any:
         """Return a column."""
         if name not in LedgerView.__annotations__:
             raise AttributeError(f"the ledger has no column {name!r} for plugins")
-        return frozen(getattr(self._ledger, name).view())
+        return self._ledger.column(name)
 
     @property
     def admissions(self) -> int:
