@@ -44,8 +44,28 @@ class Statement:
     def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
         """Place equal pending tasks of one job on free resources, the first task on the first node and so on."""
         self._move_all(tasks, Status.ALLOCATED, nodes)
-        self.placed.append((tasks, nodes))
-        self._undo.append(self.placed.pop)
+        self._add_placed(tasks, nodes)
+
+    def place_each(self, tasks: Sequence[int], choose: Callable[[int], tuple[int, bool] | None]) -> int:
+        """Place such tasks one after the other on the nodes that ``choose`` returns, with whether the resources are free now.
+
+        Return how many were placed, up to the first one without a node, or on resources of pods that terminate.
+        """
+        nodes: list[int] = []
+        chosen: tuple[int, bool] | None = None
+        for task in tasks:
+            chosen = choose(task)
+            if chosen is None or not chosen[1]:
+                break
+            self._move(task, Status.ALLOCATED, chosen[0])
+            nodes.append(chosen[0])
+        placed = len(nodes)
+        if placed:
+            self._add_placed(np.array(tasks[:placed]), np.array(nodes))
+        if chosen is None or chosen[1]:
+            return placed
+        self.pipeline(tasks[placed], chosen[0])
+        return placed + 1
 
     def pipeline(self, task: int, node: int) -> None:
         """Place a pending task on resources of pods that terminate."""
@@ -102,6 +122,10 @@ class Statement:
         for tasks, _ in self.placed:
             self._ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
         self._undo.clear()
+
+    def _add_placed(self, tasks: Rows, nodes: Rows) -> None:
+        self.placed.append((tasks, nodes))
+        self._undo.append(self.placed.pop)
 
     def _before(self, task: int) -> Status:
         """Return the status that an evicted task had."""

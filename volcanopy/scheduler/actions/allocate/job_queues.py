@@ -266,15 +266,6 @@ class Placing:
             if len(nodes):
                 self.statement.allocate_run(np.array(tasks[: len(nodes)]), nodes)
                 return len(nodes)
-        entry = self.placement.entry(task)
+        ledger, entry = self.session.ledger, self.placement.entry(task)
         tasks = tasks if self.part is None else tasks[:1]
-        for placed, row in enumerate(tasks):
-            chosen = self.placement.choose(TaskView(self.session.ledger, row), entry)
-            if chosen is None:
-                return placed
-            node, is_free = chosen
-            if not is_free:
-                self.statement.pipeline(row, node)
-                return placed + 1
-            self.statement.allocate(row, node)
-        return len(tasks)
+        return self.statement.place_each(tasks, lambda row: self.placement.choose(TaskView(ledger, row), entry))
