@@ -68,10 +68,10 @@ class Placement:
 
     def _best_accepted(self, task: TaskView, ranked: Floats, is_free: bool) -> int:
         """Return the first of the nodes that rank highest of those that no predicate rejects; NONE without one."""
-        rows = np.flatnonzero(ranked != INFEASIBLE)
+        rows = (ranked != INFEASIBLE).nonzero()[0]
         if len(rows):
-            now, later = feasible(self._hooks.reject(task, NodesView(self._ledger, rows)), len(rows))
-            rows = rows[now if is_free else later]
+            rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
+            rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
         return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:

@@ -1,7 +1,7 @@
 """reservation: reserve nodes for jobs that have waited long, and backfill them until the jobs fit."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from typing import Annotated, ClassVar
 
@@ -75,8 +75,8 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
     def open(self) -> None:
         """Find the jobs that have waited long enough; reservations are computed at first use."""
         self._now = self.cluster.now.timestamp()
-        self._excluded: dict[tuple[int, float, bool], tuple[int, ...]] = {}
-        self._excluded_of: dict[int, tuple[int, ...]] = {}  # by the row of the task
+        self._excluded: dict[Hashable, tuple[int, ...]] = {}
+        """By job, run time and preemptability of tasks."""
         self._known: list[ReservedJob] | None = None
         self._by_job: dict[int, ReservedJob] = {}
         self._enqueued: list[JobView] = []  # in this session
@@ -176,20 +176,14 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         """Return for each reservation what of it the task may not use: 0 if it may use all. None is for its own job alone."""
         if self._known == []:  # nothing is reserved
             return ()
-        row = task.row
-        if self.cluster.queries.comes_first(row):
+        row, table = task.row, self.cluster.snapshot.tasks
+        if self.cluster.queries.comes_first(row) or table.job[row] == self._only or not self._reservations():
             return ()
-        known = self._excluded_of.get(row)
-        if known is not None:
-            return known
-        table = self.cluster.snapshot.tasks
-        job = int(table.job[row])
-        if job == self._only or not self._reservations():
-            return ()
-        key = (job, float(table.runtime[row]), bool(table.preemptable[row]))
-        if key not in self._excluded:
-            self._excluded[key] = tuple(self._excludes(each, task) for each in self._reservations())
-        return self._excluded_of.setdefault(row, self._excluded[key])
+        key = (table.job[row], table.runtime[row], table.preemptable[row])
+        excluded = self._excluded.get(key)
+        if excluded is None:
+            excluded = self._excluded[key] = tuple([self._excludes(each, task) for each in self._reservations()])
+        return excluded
 
     def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
         """Return the reservations that the task may not use, and what of each."""
@@ -200,6 +194,8 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes on which the task would use reserved resources."""
+        if not any(self._exclusions_of_task(task)):
+            return ()
         with self.cluster.reads.unaffected():  # what is reserved for other jobs
             planned = [(each, what) for each, what in self._excluding(task) if each.plan]
             excluding = [(each, each.amounts(self.cluster, what == _LEAST)) for each, what in planned]

@@ -7,7 +7,6 @@ come first, so that such a node is not a candidate for preemption.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import ClassVar
 
 import msgspec
@@ -156,15 +155,12 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
             numbers = np.flatnonzero(np.bincount(own)).tolist()
             reasons = filters.traits.reasons
             result += [NodeRejection(reasons[number], own == number, final=True) for number in numbers if number]
-        parts = (
-            (claim for claim in of_claims if claim.final),
-            (NodeRejection(each.reason, each.rejected(rows), each.final) for each in filters.pods),
-            (claim for claim in of_claims if not claim.final and not claim.temporary),
-            (claim for claim in of_claims if not claim.final and claim.temporary),
-        )
-        for rejection in chain.from_iterable(parts):
+        of_pods = [NodeRejection(each.reason, each.rejected(rows), each.final) for each in filters.pods]
+        of_claims.sort(key=lambda claim: (not claim.final, claim.temporary))
+        final = sum([claim.final for claim in of_claims])
+        for rejection in (*of_claims[:final], *of_pods, *of_claims[final:]):
             mask = rejection.nodes & ~rejected
-            if mask.any():
+            if np.logical_or.reduce(mask):
                 rejected = rejected | mask
                 result.append(NodeRejection(rejection.reason, mask, rejection.final, rejection.temporary))
         return result
