@@ -71,6 +71,7 @@ class NodeScores:
     """Of single nodes ``feasible``, ``score`` and ``ranked`` by their state; None if they differ between nodes of one state."""
     changes: int = NONE  # How many changes of nodes the answers include.
     column: int = NONE  # The column in the table, NONE outside.
+    is_alone: bool = False  # Whether its answers do not allow a column there.
     partial: bool = False
     """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
 
@@ -113,7 +114,7 @@ class ScoreTable:
 
         ``refresh`` updates one entry by itself.
         """
-        if entry.column != NONE:
+        if entry.column != NONE or entry.is_alone:
             return
         self._update()
         number = len(self._members) + len(self._candidates)
@@ -121,11 +122,11 @@ class ScoreTable:
             self._repeats += 1
             if number >= defaults.TABLE_LEAST and self._repeats > number // defaults.TABLE_REPEATS:
                 self._build(refresh)
-        elif number < defaults.TABLE_MOST and self._is_eligible(entry):
-            self._candidates[id(entry)] = entry
-
-    def _is_eligible(self, entry: NodeScores) -> bool:
-        return self._hooks.rejections_are_static(entry.kind) and self._hooks.follows_from_columns(entry.kind)
+        elif number < defaults.TABLE_MOST:
+            static = self._hooks.rejections_are_static(entry.kind) and self._hooks.follows_from_columns(entry.kind)
+            if static:
+                self._candidates[id(entry)] = entry
+            entry.is_alone = not static  # from now on, as what policies read only becomes more
 
     def _build(self, refresh: Callable[[NodeScores], None]) -> None:
         self._update()
