@@ -93,7 +93,8 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
             ]
         if args.mind_cluster:
             self._kinds.append(MindClusterNpus(cluster, args.weight))
-        self.task_value(self._cache_key)
+        if args.vgpu or args.rules or len(self._kinds) > len(self._gpus):  # else the shape decides
+            self.task_value(self._cache_key)
 
     def _kinds_of(self, task: TaskView) -> list[DeviceKind]:
         """The kinds of devices that the pod requests."""
@@ -118,6 +119,8 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
 
     def score(self, tasks: TasksView, nodes: NodesView) -> Floats:
         """The mean over the cards that the pod would get: how full they will be (binpack), or whether they are empty (spread)."""
+        if not self.args.weight:
+            return np.zeros((len(tasks), 1))
 
         def score(task: TaskView) -> Floats:
             with self.cluster.by_state(nodes, self.node_state(task)):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -132,6 +132,16 @@ class AssignedCards:
     choice: CardChoice
     pod_usage: PodUsage
 
+    def moved(self, distance: int) -> "AssignedCards":
+        """The same cards of another node, as :meth:`CardChoice.moved`."""
+        if not distance:
+            return self
+        pod_usage = PodUsage(self.pod_usage.cards + distance, self.pod_usage.amounts)
+        return AssignedCards(self.choice.moved(distance), pod_usage)
+
+
+C = TypeVar("C", CardChoice, AssignedCards)
+
 
 class SessionCards:
     """The cards of all nodes in a session."""
@@ -146,9 +156,11 @@ class SessionCards:
     ) -> None:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
-        self._now, self._later = usage.now.copy(), usage.later.copy()
+        self._ledger, self._now, self._later = cluster.ledger, usage.now.copy(), usage.later.copy()
         self._choices: dict[Hashable, tuple[int, CardChoice]] = {}
         """By the state of a node: the number of the first card of such a node, and the choice there."""
+        self._assignments: dict[Hashable, tuple[int, AssignedCards]] = {}
+        """The same of the cards of a pod that is on the node."""
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
 
@@ -195,27 +207,38 @@ class SessionCards:
 
     def fits(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> Mask:
         """Return on which of these nodes the pod fits, now or (``pipelined``) once terminating pods are gone."""
-        if sum(request is not None for request in criteria.requests) == 1:
+        has_state = len(nodes) == 1 and criteria.kind is not None
+        if not has_state and sum([request is not None for request in criteria.requests]) == 1:
             criteria = criteria.without_preference  # which of the fitting cards it gets does not matter
         return self.evaluate(nodes, criteria, pipelined).fits
 
-    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
-        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone.
+    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> CardChoice:
+        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
+        return self._of_state(self._choices, self._evaluate, nodes, criteria, pipelined)
 
-        Of a single node it is kept, for all nodes in the same state.
-        """
+    def _evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
         taken = (self._later,) if pipelined else (self._now, self._later)
+        return choose(self.cards, taken, nodes, criteria, self._order, placed)
+
+    def _of_state(
+        self,
+        entries: dict[Hashable, tuple[int, C]],
+        compute: Callable[[Rows, CardCriteria, bool], C],
+        nodes: Rows,
+        criteria: CardCriteria,
+        pipelined: bool,
+    ) -> C:
+        """Return a result for some nodes; that for a single node is kept, for all nodes in the same state."""
         if len(nodes) != 1 or criteria.kind is None:
-            return choose(self.cards, taken, nodes, criteria, self._order, placed)
+            return compute(nodes, criteria, pipelined)
         node = int(nodes[0])
-        idle = None if criteria.preference is None else self._cluster.ledger.idle[:, node].tobytes()
-        key = self.state(node, criteria), idle, pipelined, placed
-        first = int(self.cards.start[node])
-        entry = self._choices.get(key)
+        idle = None if criteria.preference is None else self._ledger.idle[:, node].tobytes()
+        key, first = (self.state(node, criteria), idle, pipelined), int(self.cards.start[node])
+        entry = entries.get(key)
         if entry is None:
-            if len(self._choices) >= _KEPT:
-                self._choices.clear()
-            entry = self._choices[key] = first, choose(self.cards, taken, nodes, criteria, self._order, placed)
+            if len(entries) >= _KEPT:
+                entries.clear()
+            entry = entries[key] = first, compute(nodes, criteria, pipelined)
         return entry[1].moved(first - entry[0])
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
@@ -239,9 +262,11 @@ class SessionCards:
 
     def assigned(self, node: int, criteria: CardCriteria, pipelined: bool) -> AssignedCards | None:
         """Return the cards for a task with these criteria on its node; None if they are not free."""
-        choice = self.evaluate(np.array([node]), criteria, pipelined, placed=True)
-        if not choice.fits.all():
-            return None
+        cards = self._of_state(self._assignments, self._assign, np.array([node]), criteria, pipelined)
+        return cards if cards.choice.fits.all() else None
+
+    def _assign(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> AssignedCards:
+        choice = self._evaluate(nodes, criteria, pipelined, placed=True)
         numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])
         amounts = np.zeros((len(self._now), len(numbers)), dtype=np.int64)
         amounts[PODS] = 1

@@ -43,6 +43,7 @@ _MODES = (gpu_annotations.HAMI_CORE, gpu_annotations.MIG)
 """The modes of cards of which pods can get vGPUs."""
 _LOCKS = {"memory": GPU_LOCK, "number": "", "vgpu": VGPU_LOCK}
 _ALONE = "spread"
+_NO_ANNOTATIONS = ("", "", "", "", "")
 
 
 class SharedGpus(DeviceKind):
@@ -188,16 +189,18 @@ class SharedGpus(DeviceKind):
 
     def _card_annotations(self, task: TaskView) -> tuple[str, ...]:
         """The pod's annotations about cards."""
-        value = task.representative.pod.metadata.annotations
-        named = self._named
+        if not self._vgpu:
+            return _NO_ANNOTATIONS
+        value, named = task.representative.pod.metadata.annotations, self._named
         keys = (named.mode, named.use, named.avoid, named.type_use, named.type_avoid)
-        return tuple(value.get(key, "") for key in keys) if self._vgpu else ("",) * len(keys)
+        return tuple([value.get(key, "") for key in keys])
 
     def _job_to_avoid(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
-        spread = self._vgpu and task.representative.pod.metadata.annotations.get(self._named.group_policy) == _ALONE
+        if not self._vgpu or task.representative.pod.metadata.annotations.get(self._named.group_policy) != _ALONE:
+            return None
         job = task.representative.job
-        return job.row if spread and job is not None else None
+        return None if job is None else job.row
 
     def _criteria(self, task: TaskView) -> CardCriteria:
         key = (task.shape, self.cache_key(task))
@@ -328,7 +331,7 @@ class SharedGpus(DeviceKind):
         """The default name of the cards is always among them: by it they are known in later cycles, whatever the names are."""
         moment, named = self.cluster.now.timestamp(), self._named
         if not self._vgpu:
-            ids = ",".join(self._table.ids[card] for card in assigned.pod_usage.cards.tolist())
+            ids = ",".join([self._table.ids[card] for card in assigned.pod_usage.cards.tolist()])
             return {GPU_INDEX: ids, named.gpu_index: ids, named.predicate_time: str(int(moment * 1000) * 1_000_000)}
         cards = self._vgpu_text(self._requested[task.shape], assigned)
         seconds = str(int(moment))
