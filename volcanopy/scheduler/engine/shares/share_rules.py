@@ -102,7 +102,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         rejection = self._position_rejection(queue)
         if rejection is not None and not self._runs(task):
             return rejection
-        request = _requested(task, count)
+        request = self._requested(task, count)
         line = self._lines[queue.row]
         for row in line:
             allocated, limit = self._allocated[:, row], self.shares.limit[:, row]
@@ -178,7 +178,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if not self.shares.passed_over:
             return None
         allocated, (fair, most) = self._own_allocated[:, queue.row], self._own_bound
-        if (most[:, queue.row] > allocated).any():
+        if np.logical_or.reduce(most[:, queue.row] > allocated):
             return None
         message = self._quota.message("share", queue.row, allocated, (), fair[:, queue.row])
         return Rejection(Gate.SHARE, message)
@@ -187,12 +187,16 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         """The fair shares of the queue and its ancestors, and what they are paid back."""
         if not self.shares.binding:
             return None
-        request = _requested(task, count)
+        request = self._requested(task, count)
         for row, allocated, most, fair in self._bounds_of(queue):
             if exceeds(allocated + request, most, request, self._pods):
                 message = self._quota.message("share", row, allocated, request.tolist(), fair, parts=count)
                 return Rejection(Gate.SHARE, message)
         return None
+
+    def _requested(self, task: TaskView, count: int) -> Ints:
+        request = self.cluster.reads.request(task.row)
+        return request * count if count > 1 else request
 
     @cached_property
     def _lending(self) -> Lending:
@@ -336,11 +340,6 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     def _sum(self, tasks: Sequence[TaskView]) -> Ints:
         """(R,): what the tasks request together."""
         return sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
-
-
-def _requested(task: TaskView, count: int) -> Ints:
-    request = task.request.values
-    return request * count if count > 1 else request
 
 
 def with_rules(tiers: Iterable[Iterable[tuple[Plugin[Any], frozenset[str]]]], cluster: Cluster) -> Installed:

@@ -47,9 +47,9 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
         exists[:2] = room[:2] > 0
     elif not _all_have_both(nodes):
         exists = room > 0
-    fractions = np.empty((2, len(room), len(tasks), len(nodes)))
-    fractions[0] = used
-    np.add(used, request, out=fractions[1])
+    requested = used + request
+    fractions = np.empty((2, *requested.shape))
+    fractions[0], fractions[1] = used, requested
     fractions /= room if exists is None else np.maximum(room, 1)
     before, after = _evenness(np.minimum(fractions, 1.0, out=fractions), exists)
     score = np.subtract(after, before, out=after)
