@@ -141,12 +141,13 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
 
     def _first(self, rows: Rows, count: int) -> dict[int, list[int]]:
         """Return the first ``count`` of these jobs of each queue, in their order."""
+        queues = self.cluster.snapshot.jobs.queue[rows]
+        grouped = np.argsort(queues, kind="stable")
+        own, starts = np.unique(queues[grouped], return_index=True)
         by_queue: dict[int, list[int]] = {}
-        for row in rows.tolist():
-            by_queue.setdefault(int(self.cluster.snapshot.jobs.queue[row]), []).append(row)
-        for queue, jobs_of_queue in by_queue.items():
-            keys = self.cluster.queries.job_keys(np.array(jobs_of_queue, dtype=np.intp))
-            by_queue[queue] = [row for _, row in sorted(zip(keys, jobs_of_queue, strict=True))][:count]
+        for queue, jobs in zip(own.tolist(), np.split(rows[grouped], starts[1:]), strict=False):
+            keys = self.cluster.queries.job_keys(jobs)
+            by_queue[queue] = [row for _, row in sorted(zip(keys, jobs.tolist(), strict=True))[:count]]
         return by_queue
 
     @cached_property
