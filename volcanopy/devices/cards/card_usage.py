@@ -156,7 +156,7 @@ class SessionCards:
     ) -> None:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
-        self._ledger, self._now, self._later = cluster.ledger, usage.now.copy(), usage.later.copy()
+        self._now, self._later = usage.now.copy(), usage.later.copy()
         self._choices: dict[Hashable, tuple[int, CardChoice]] = {}
         """By the state of a node: the number of the first card of such a node, and the choice there."""
         self._assignments: dict[Hashable, tuple[int, AssignedCards]] = {}
@@ -232,7 +232,7 @@ class SessionCards:
         if len(nodes) != 1 or criteria.kind is None:
             return compute(nodes, criteria, pipelined)
         node = int(nodes[0])
-        idle = None if criteria.preference is None else self._ledger.idle[:, node].tobytes()
+        idle = None if criteria.preference is None else self._cluster.ledger.idle[:, node].tobytes()
         key, first = (self.state(node, criteria), idle, pipelined), int(self.cards.start[node])
         entry = entries.get(key)
         if entry is None:

@@ -256,6 +256,8 @@ class Cluster:
     def __init__(self, ledger: Ledger, extender: Extender | None = None) -> None:
         self.reads = RecordedLedger(ledger)
         """Records what plugins read of the session."""
+        self.ledger = LedgerView(self.reads)
+        """The session's columns over all rows, read-only."""
         self._ledger = cast("Ledger", self.reads)
         self.extender = extender
         """Asks a program outside; None where nothing outside may be asked."""
@@ -287,11 +289,6 @@ class Cluster:
     def traits(self) -> NodeTraits:
         """Labels, taints and images of the nodes, with a memo that is valid as long as they do not change."""
         return self._ledger.snapshot.nodes.traits
-
-    @property
-    def ledger(self) -> LedgerView:
-        """The session's columns over all rows, read-only."""
-        return LedgerView(self.reads)
 
     @contextmanager
     def by_state(self, nodes: NodesView, state: object) -> Iterator[None]:
