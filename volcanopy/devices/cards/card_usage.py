@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -157,10 +157,8 @@ class SessionCards:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
         self._now, self._later = usage.now.copy(), usage.later.copy()
-        self._choices: dict[Hashable, tuple[int, CardChoice]] = {}
-        """By the state of a node: the number of the first card of such a node, and the choice there."""
-        self._assignments: dict[Hashable, tuple[int, AssignedCards]] = {}
-        """The same of the cards of a pod that is on the node."""
+        self._of_states: dict[Hashable, tuple[int, Any]] = {}
+        """By the state of a node and what was computed: the number of the first card of such a node, and the result there."""
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
 
@@ -207,39 +205,34 @@ class SessionCards:
 
     def fits(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> Mask:
         """Return on which of these nodes the pod fits, now or (``pipelined``) once terminating pods are gone."""
-        has_state = len(nodes) == 1 and criteria.kind is not None
-        if not has_state and sum([request is not None for request in criteria.requests]) == 1:
+        if (len(nodes) != 1 or criteria.kind is None) and sum([need is not None for need in criteria.requests]) == 1:
             criteria = criteria.without_preference  # which of the fitting cards it gets does not matter
         return self.evaluate(nodes, criteria, pipelined).fits
 
     def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> CardChoice:
         """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
-        return self._of_state(self._choices, self._evaluate, nodes, criteria, pipelined)
+        return self._of_state(self._evaluate, nodes, criteria, pipelined)
 
     def _evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
         taken = (self._later,) if pipelined else (self._now, self._later)
         return choose(self.cards, taken, nodes, criteria, self._order, placed)
 
     def _of_state(
-        self,
-        entries: dict[Hashable, tuple[int, C]],
-        compute: Callable[[Rows, CardCriteria, bool], C],
-        nodes: Rows,
-        criteria: CardCriteria,
-        pipelined: bool,
+        self, compute: Callable[[Rows, CardCriteria, bool], C], nodes: Rows, criteria: CardCriteria, pipelined: bool
     ) -> C:
         """Return a result for some nodes; that for a single node is kept, for all nodes in the same state."""
         if len(nodes) != 1 or criteria.kind is None:
             return compute(nodes, criteria, pipelined)
         node = int(nodes[0])
         idle = None if criteria.preference is None else self._cluster.ledger.idle[:, node].tobytes()
-        key, first = (self.state(node, criteria), idle, pipelined), int(self.cards.start[node])
-        entry = entries.get(key)
+        key = compute.__name__, self.state(node, criteria), idle, pipelined
+        first, entry = int(self.cards.start[node]), self._of_states.get(key)
         if entry is None:
-            if len(entries) >= _KEPT:
-                entries.clear()
-            entry = entries[key] = first, compute(nodes, criteria, pipelined)
-        return entry[1].moved(first - entry[0])
+            if len(self._of_states) >= _KEPT:
+                self._of_states.clear()
+            entry = self._of_states[key] = first, compute(nodes, criteria, pipelined)
+        result: C = entry[1].moved(first - entry[0])
+        return result
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
         """Return what the choice on a node depends on besides its idle resources; None if that is not known."""
@@ -262,7 +255,7 @@ class SessionCards:
 
     def assigned(self, node: int, criteria: CardCriteria, pipelined: bool) -> AssignedCards | None:
         """Return the cards for a task with these criteria on its node; None if they are not free."""
-        cards = self._of_state(self._assignments, self._assign, np.array([node]), criteria, pipelined)
+        cards = self._of_state(self._assign, np.array([node]), criteria, pipelined)
         return cards if cards.choice.fits.all() else None
 
     def _assign(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> AssignedCards:

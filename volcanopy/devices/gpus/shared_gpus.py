@@ -43,7 +43,6 @@ _MODES = (gpu_annotations.HAMI_CORE, gpu_annotations.MIG)
 """The modes of cards of which pods can get vGPUs."""
 _LOCKS = {"memory": GPU_LOCK, "number": "", "vgpu": VGPU_LOCK}
 _ALONE = "spread"
-_NO_ANNOTATIONS = ("", "", "", "", "")
 
 
 class SharedGpus(DeviceKind):
@@ -190,7 +189,7 @@ class SharedGpus(DeviceKind):
     def _card_annotations(self, task: TaskView) -> tuple[str, ...]:
         """The pod's annotations about cards."""
         if not self._vgpu:
-            return _NO_ANNOTATIONS
+            return ("",) * 5
         value, named = task.representative.pod.metadata.annotations, self._named
         keys = (named.mode, named.use, named.avoid, named.type_use, named.type_avoid)
         return tuple([value.get(key, "") for key in keys])

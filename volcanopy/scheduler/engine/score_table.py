@@ -123,10 +123,10 @@ class ScoreTable:
             if number >= defaults.TABLE_LEAST and self._repeats > number // defaults.TABLE_REPEATS:
                 self._build(refresh)
         elif number < defaults.TABLE_MOST:
-            static = self._hooks.rejections_are_static(entry.kind) and self._hooks.follows_from_columns(entry.kind)
-            if static:
+            static = self._hooks.rejections_are_static(entry.kind)
+            entry.is_alone = not (static and self._hooks.follows_from_columns(entry.kind))  # policies never read less
+            if not entry.is_alone:
                 self._candidates[id(entry)] = entry
-            entry.is_alone = not static  # from now on, as what policies read only becomes more
 
     def _build(self, refresh: Callable[[NodeScores], None]) -> None:
         self._update()

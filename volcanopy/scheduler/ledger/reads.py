@@ -48,10 +48,9 @@ class RecordedLedger:
     def column(self, name: str) -> Any:
         """Return a read-only view of a column of the ledger, and record it: columns change, but are not replaced."""
         self._scope = max(self._scope, self._of_reads)
-        column = self._columns.get(name)
-        if column is None:
-            column = self._columns[name] = frozen(getattr(self.ledger, name).view())
-        return column
+        if name not in self._columns:
+            self._columns[name] = frozen(getattr(self.ledger, name).view())
+        return self._columns[name]
 
     def start(self) -> Scope:
         """Start to record; the result is for :meth:`stop`."""

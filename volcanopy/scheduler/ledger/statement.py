@@ -44,13 +44,11 @@ class Statement:
     def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
         """Place equal pending tasks of one job on free resources, the first task on the first node and so on."""
         self._move_all(tasks, Status.ALLOCATED, nodes)
-        self._add_placed(tasks, nodes)
+        self.placed.append((tasks, nodes))
+        self._undo.append(self.placed.pop)
 
     def place_each(self, tasks: Sequence[int], choose: Callable[[int], tuple[int, bool] | None]) -> int:
-        """Place such tasks one after the other on the nodes that ``choose`` returns, with whether the resources are free now.
-
-        Return how many were placed, up to the first one without a node, or on resources of pods that terminate.
-        """
+        """Place such tasks where ``choose`` returns, up to the first one that must wait or has no node; return how many."""
         nodes: list[int] = []
         chosen: tuple[int, bool] | None = None
         for task in tasks:
@@ -59,13 +57,13 @@ class Statement:
                 break
             self._move(task, Status.ALLOCATED, chosen[0])
             nodes.append(chosen[0])
-        placed = len(nodes)
-        if placed:
-            self._add_placed(np.array(tasks[:placed]), np.array(nodes))
+        if nodes:
+            self.placed.append((np.array(tasks[: len(nodes)]), np.array(nodes)))
+            self._undo.append(self.placed.pop)
         if chosen is None or chosen[1]:
-            return placed
-        self.pipeline(tasks[placed], chosen[0])
-        return placed + 1
+            return len(nodes)
+        self.pipeline(tasks[len(nodes)], chosen[0])
+        return len(nodes) + 1
 
     def pipeline(self, task: int, node: int) -> None:
         """Place a pending task on resources of pods that terminate."""
@@ -122,10 +120,6 @@ class Statement:
         for tasks, _ in self.placed:
             self._ledger.relabel(tasks, Status.ALLOCATED, Status.BINDING)
         self._undo.clear()
-
-    def _add_placed(self, tasks: Rows, nodes: Rows) -> None:
-        self.placed.append((tasks, nodes))
-        self._undo.append(self.placed.pop)
 
     def _before(self, task: int) -> Status:
         """Return the status that an evicted task had."""

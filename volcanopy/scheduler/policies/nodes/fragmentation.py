@@ -19,7 +19,7 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
-from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources
+from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources, stranded
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import CardRanking, Nodes
@@ -192,7 +192,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         self, mix: Mix, units: Ints, gpus: Floats, free: Floats, amounts: tuple[Ints, Ints], rows: Rows
     ) -> Floats:
         """(S, N): the GPUs that pods of the mix can use, less those that are stranded."""
-        return mix.usable(units, gpus, *amounts, rows) - mix.stranded(free, amounts)
+        return mix.usable(units, gpus, *amounts, rows) - stranded(free, amounts, mix.per_gpu)
 
     def _loss(self, mix: Mix, tasks: TasksView, nodes: NodesView) -> Floats:
         """(S, N): the usable GPUs that the tasks cost the nodes by their resources, without cards."""
