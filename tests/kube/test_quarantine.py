@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tests.kube.test_store import NOW, added, filled, versioned
 from volcanopy.api import core, topology_read
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.scheduler.cache import bulk_load
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.services.scheduler.state.store import Store
@@ -34,9 +33,7 @@ def pod_of(name: str, **values: str) -> core.Pod:
     return next(item for item in world(f"pod {name} cpu=1 {line}") if isinstance(item, core.Pod))
 
 
-@pytest.mark.parametrize("at_once", [16, 8192])
-def test_a_bad_pod_in_a_batch_is_excluded_alone(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_load, "AT_ONCE", at_once)
+def test_a_bad_pod_in_a_batch_is_excluded_alone() -> None:
     things: list[Any] = [bad(item) if item.metadata.name == "a-40" else item for item in world(_jobs(60))]
     store = Store()
     store.take(added(*things))

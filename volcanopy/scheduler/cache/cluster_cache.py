@@ -20,7 +20,7 @@ from volcanopy.scheduler.cache import compaction, freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimObject
 from volcanopy.scheduler.cache.state_tables import GROUP_COLUMNS, StateTables
-from volcanopy.scheduler.cache.task_places import set_place, set_places_on
+from volcanopy.scheduler.cache.task_places import set_place, set_places_on, set_task
 from volcanopy.scheduler.cache.totals import count, count_due
 from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
@@ -180,22 +180,13 @@ class State(StateTables):
         same = previous is not None and pod_fields.same_shape(previous, pod)
         # First what may fail because of the pod's content: then nothing has changed.
         shape = int(columns["shape"][known]) if same else self.shape_of(pod)
-        priority, runtime = pod_fields.task_priority(pod), pod_fields.runtime(pod)
         row = self.tasks.row(key)
         job_before = int(columns["job"][row])
         if previous is not None:
             count(self, row, -1)
         job = pod_fields.task_job(pod) if pod.spec.scheduler_name in self.scheduler_names else ""
         job_row = self.jobs.row(job) if job else NONE
-        set_place(self, row, key, pod)
-        columns["job"][row] = job_row
-        columns["role"][row] = self.role_row(job_row, pod_fields.role_of(pod)) if job else NONE
-        columns["mark"][row] = self.marks.of(self.jobs.plain["groups"][job_row], pod) if job else NONE
-        columns["shape"][row] = shape
-        columns["priority"][row] = priority
-        columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
-        columns["runtime"][row] = runtime
-        columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
+        set_task(self, row, key, pod, job_row, shape)
         count(self, row, +1)
         if job_before not in {NONE, job_row}:
             self._drop_job_if_empty(job_before)

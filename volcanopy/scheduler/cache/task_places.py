@@ -1,4 +1,4 @@
-"""The columns of a task that follow from where its pod is and what it does."""
+"""The columns of a task: those that follow from where its pod is and what it does, and the others."""
 
 import numpy as np
 
@@ -11,8 +11,22 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
 
 
+def set_task(state: StateTables, row: int, key: str, pod: core.Pod, job: int, shape: int) -> None:
+    """Set all columns of a task, whose job is in this row."""
+    columns = state.tasks.plain
+    set_place(state, row, key, pod)
+    columns["job"][row] = job
+    columns["role"][row] = NONE if job == NONE else state.role_row(job, pod_fields.role_of(pod))
+    columns["mark"][row] = NONE if job == NONE else state.marks.of(state.jobs.plain["groups"][job], pod)
+    columns["shape"][row] = shape
+    columns["priority"][row] = pod_fields.task_priority(pod)
+    columns["created"][row] = pod_fields.seconds(pod.metadata.creation_timestamp)
+    columns["runtime"][row] = pod_fields.runtime(pod)
+    columns["ordinal"][row] = pod_fields.ordinal(pod.metadata.name)
+
+
 def set_place(state: StateTables, row: int, key: str, pod: core.Pod) -> None:
-    """Set these columns of a task."""
+    """Set the columns of a task that follow from where its pod is and what it does."""
     columns, backs_off = state.tasks.plain, key in state.writes.backoffs
     status, node = status_of(state, key, pod)
     nominated = pod.status.nominated_node_name
@@ -38,7 +52,7 @@ def status_of(state: StateTables, key: str, pod: core.Pod) -> tuple[Status, int]
 
 
 def set_places_on(state: StateTables, node: int) -> None:
-    """Set these columns of the tasks on a node that was created or deleted."""
+    """Set those columns of the tasks on a node that was created or deleted."""
     tasks = state.tasks
     for row in np.flatnonzero(tasks.plain["node"][: tasks.size] == node).tolist():
         count(state, row, -1)
