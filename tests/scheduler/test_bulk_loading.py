@@ -121,6 +121,22 @@ def pod(name: str, **fields: Any) -> core.Pod:
     )
 
 
+def test_a_priority_of_any_size_leaves_all_pods_counted() -> None:
+    pods = [pod(f"p-{number}", node_name="n1") for number in range(40)]
+    pods[7] = pod("p-7", node_name="n1", annotations={"volcanopy.io/task-priority": "9" * 30})
+    states = State(), State()
+    for state in states:
+        for item in world("node n1 cpu=100"):
+            state.upsert(item)
+    states[0].load(pods)
+    for item in pods:
+        states[1].upsert(item)
+    same(*states)
+    snapshot = states[0].snapshot(NOW)
+    assert snapshot.nodes.used["cpu"].tolist() == [40_000]
+    assert snapshot.tasks.priority.max() == 2**31 - 1
+
+
 def test_bulk_loading_includes_selectors_devices_and_deadlines() -> None:
     """A selector of the last pod is matched with all pods, and assigned devices are known."""
     away = core.Affinity(

@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.task_status import Status
 
 GROUP_KEYS = (names.GROUP_NAME, names.POD_GROUP_NAME)
 ROLE_KEY = names.TASK_SPEC
-PRIORITY_KEY = names.TASK_PRIORITY
+_MOST_PRIORITY = 2**31 - 1
 RUNTIME_KEY = names.MAX_RUNTIME
 _PHASES = {
     status.name.capitalize(): status for status in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
@@ -93,11 +93,11 @@ def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, 
 
 
 def task_priority(pod: core.Pod) -> int:
-    """The priority of a task within its job: the annotation's, else the pod's, else 1."""
-    priority = pod.metadata.annotations.get(PRIORITY_KEY)
+    """The priority of a task within its job: the annotation's, up to that of any pod, else the pod's, else 1."""
+    priority = pod.metadata.annotations.get(names.TASK_PRIORITY)
     if priority is not None:
         with suppress(ValueError):
-            return int(priority)
+            return max(-_MOST_PRIORITY, min(int(priority), _MOST_PRIORITY))
     return 1 if pod.spec.priority is None else pod.spec.priority
 
 
