@@ -31,7 +31,7 @@ def test_an_annotation_is_a_number_or_has_more_statistics() -> None:
         .measure("power")
     )
     assert power.known.tolist() == [True, True, False]
-    assert [column[1] for column in power.columns] == [2.0, 0.5, 3.0, 4.0]
+    assert [column[1] for column in power] == [2.0, math.inf, 0.5, 3.0, 4.0]
     assert math.isnan(power.deviation[0])
 
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from volcanopy.api import core, names
-from volcanopy.scheduler.model.resources import Floats, Mask
+from volcanopy.scheduler.model.resources import Floats, Mask, frozen
 
 
 class Reading(NamedTuple):
@@ -29,9 +29,6 @@ class Reading(NamedTuple):
     peak: float = math.nan
     prediction: float = math.nan
 
-
-UNKNOWN = (math.nan,) * 5
-"""In place of a reading."""
 
 Readings = Mapping[str, Mapping[str, Reading]]
 """By measure and by node."""
@@ -49,16 +46,15 @@ class Measured(NamedTuple):
 NOTHING = Measured({})
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """A measure as columns of the same length: one value for each node, NaN where it is unknown."""
+class Series(NamedTuple):
+    """The readings of a measure as columns of the same length: one value for each node, NaN where it is unknown."""
 
     mean: Floats
+    at: Floats
+    """Seconds since 1970, infinity without a time."""
     deviation: Floats
     peak: Floats
     prediction: Floats
-    at: Floats
-    """When it was measured: seconds since 1970, infinity without a time, NaN where it was not."""
 
     @property
     def known(self) -> Mask:
@@ -67,15 +63,8 @@ class Series:
 
     def not_older_than(self, moment: float) -> "Series":
         """Return the series in which older values are unknown."""
-        fresh = np.nan_to_num(self.at, nan=-np.inf, posinf=np.inf) >= moment
-        if fresh.all():
-            return self
-        return Series(*(np.where(fresh, column, np.nan) for column in (*self.columns, self.at)))
-
-    @property
-    def columns(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """The four statistics."""
-        return self.mean, self.deviation, self.peak, self.prediction
+        fresh = self.at >= moment
+        return self if fresh.all() else Series(*(np.where(fresh, column, np.nan) for column in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +73,6 @@ class MeasureTable:
 
     nodes: Mapping[str, Series] = field(default_factory=dict)
     measured: Measured = NOTHING
-    """What sources returned."""
-
-    def of_nodes(self, name: str, size: int, now: datetime) -> Series:
-        """Return the measure of all nodes, of which there are ``size``; what is missing or too old is NaN."""
-        series = self.nodes.get(name)
-        return columns([None] * size) if series is None else self.current(series, now)
-
-    def current(self, series: Series, now: datetime) -> Series:
-        """Return the series without values that are too old."""
-        return series.not_older_than((now - self.measured.max_age).timestamp())
 
 
 def of_load(loads: Mapping[str, tuple[float, float, datetime]]) -> dict[str, dict[str, Reading]]:
@@ -129,11 +108,9 @@ def _annotated(nodes: Iterable[core.Node]) -> dict[str, dict[str, Reading]]:
 
 def columns(readings: Sequence[Reading | None]) -> Series:
     """Return a series with these values."""
-    values = np.array([UNKNOWN if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5)
-    mean, at, deviation, peak, prediction = (np.ascontiguousarray(column) for column in values.T)
-    for column in (mean, at, deviation, peak, prediction):
-        column.setflags(write=False)
-    return Series(mean, deviation, peak, prediction, at)
+    unknown = Reading(math.nan, *(math.nan,) * 4)
+    values = np.array([unknown if each is None else each for each in readings], dtype=np.float64).reshape(-1, 5)
+    return Series(*(frozen(np.ascontiguousarray(column)) for column in values.T))
 
 
 # Annotations

@@ -4,6 +4,7 @@ A pod affinity or spread term matches the labels of other pods. Each distinct se
 it is kept up to date as pods come and go, so that a cycle counts matches with one array operation.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ import msgspec
 from volcanopy.api import core
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def matches(selector: core.LabelSelector | None, labels: Mapping[str, str]) -> bool:
@@ -55,11 +57,16 @@ def admits(selector: core.NodeSelector | None, node: core.Node) -> bool:
 
 
 def _compares(requirement: core.Requirement, value: str | None) -> bool:
-    try:
-        have, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+    have, bound = _integer(value or ""), _integer(next(iter(requirement.values), ""))
+    if have is None or bound is None:
         return False
     return have > bound if requirement.operator == "Gt" else have < bound
+
+
+def _integer(text: str) -> int | None:
+    """Return a label value as a 64-bit integer, None if it is not one."""
+    number = int(text) if _INTEGER.fullmatch(text) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
 
 
 class PodSelector(msgspec.Struct, frozen=True):

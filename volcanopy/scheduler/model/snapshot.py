@@ -22,7 +22,7 @@ from volcanopy.scheduler.model.blocked_jobs import blocked_jobs, too_large
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
-from volcanopy.scheduler.model.measures import MeasureTable, Series
+from volcanopy.scheduler.model.measures import MeasureTable, Series, columns
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
@@ -326,7 +326,10 @@ class Snapshot:
 
     def measure(self, name: str) -> Series:
         """A measure of the nodes; values that are missing or too old are NaN."""
-        return self.measures.of_nodes(name, len(self.nodes), self.now)
+        series = self.measures.nodes.get(name)
+        if series is None:
+            return columns([None] * len(self.nodes))
+        return series.not_older_than((self.now - self.measures.measured.max_age).timestamp())
 
     @cached_property
     def total(self) -> Ints:

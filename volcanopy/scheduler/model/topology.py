@@ -16,7 +16,7 @@ import numpy as np
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.patterns import PatternError, searcher
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows, frozen, sums_by
 from volcanopy.scheduler.model.selectors import matches
 
 TOP = "<cluster>"
@@ -106,9 +106,7 @@ class HyperNodeTable:
 
     def sums(self, amounts: Ints) -> Ints:
         """(R, H): (R, N) amounts of nodes, added up for each hypernode."""
-        totals = np.zeros((amounts.shape[0], len(self)), dtype=np.int64)
-        for position in range(amounts.shape[0]):
-            np.add.at(totals[position], self.of_node, amounts[position])
+        totals = sums_by(self.of_node, amounts, len(self))
         for rows in self._levels:
             np.add.at(totals.T, self.parent[rows], totals[:, rows].T)
         return totals
@@ -227,25 +225,20 @@ class _ForestBuilder:
         parent[top] = _NOTHING
         of_node = np.full(len(self._nodes), top, dtype=np.intp)
         for member, claims in self._member_claims.items():
-            holder = index.get(next(iter(claims))) if len(claims) == 1 else None
-            if member in index and holder is not None:
-                parent[index[member]] = holder
-        for row, claims in self._node_claims.items():
-            holder = index.get(next(iter(claims))) if len(claims) == 1 else None
-            if holder is not None:
-                of_node[row] = holder
+            if member in index:
+                parent[index[member]] = index.get(next(iter(claims)), top)
+        for row, claims in self._node_claims.items():  # of several claims, all are faults
+            of_node[row] = index.get(next(iter(claims)), top)
         tiers = [self._declared[name].spec.tier for name in kept]
         numbers: dict[str, int] = {}
         for item in self._declared.values():
             if item.spec.tier_name:
                 numbers[item.spec.tier_name] = min(item.spec.tier, numbers.get(item.spec.tier_name, item.spec.tier))
-        for column in (parent, of_node):
-            column.setflags(write=False)
         return HyperNodeTable(
             names=(*kept, TOP),
             tiers=np.array([*tiers, max(tiers, default=0) + 1], dtype=np.int64),
-            parent=parent,
-            of_node=of_node,
+            parent=frozen(parent),
+            of_node=frozen(of_node),
             tier_numbers=numbers,
             faults=tuple(f'hypernode "{name}" is ignored: {why}' for name, why in sorted(self._faults.items())),
         )

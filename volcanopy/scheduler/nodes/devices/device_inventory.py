@@ -18,7 +18,7 @@ from volcanopy.scheduler.model.claim_tables import DeviceId, Offers
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.nodes.devices.cel_expressions import amount_of, expression
-from volcanopy.scheduler.nodes.traits import node_affinity
+from volcanopy.scheduler.nodes.traits import node_affinity, taints
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -153,7 +153,9 @@ class Inventory:
                     break
             else:
                 rejecting = [taint for taint in item.traits.taints if taint.effect in {"NoSchedule", "NoExecute"}]
-                tolerated = all(any(_tolerates(each, taint) for each in request.tolerations) for taint in rejecting)
+                tolerated = all(
+                    any(taints.tolerates(each, taint) for each in request.tolerations) for taint in rejecting
+                )
                 if tolerated and item.has(request.requested_capacity):
                     result.append(item)
         return Suitable(tuple(result))
@@ -207,14 +209,6 @@ def _items(offers: Offers) -> Iterator[Item]:
 def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple[str, NodeSelector | None]:
     where = device if spec.per_device_node_selection else spec
     return where.node_name or "", None if where.all_nodes else where.node_selector
-
-
-def _tolerates(toleration: devices.DeviceToleration, taint: devices.DeviceTaint) -> bool:
-    if toleration.effect not in {"", taint.effect}:
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in {"", taint.key}
-    return toleration.key == taint.key and toleration.value == taint.value
 
 
 def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:

@@ -4,7 +4,6 @@ Each requirement is evaluated once per distinct value of its label; the results 
 value numbers.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +14,12 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows, frozen
+from volcanopy.scheduler.model.selectors import holds
 from volcanopy.scheduler.nodes.traits.trait_cache import cached
 
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_VALUES = {"Exists": 0, "DoesNotExist": 0, "Gt": 1, "Lt": 1}
+"""By operator: how many values a requirement must have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,21 +107,11 @@ def _matches(requirement: core.Requirement, traits: NodeTraits) -> Mask:
     codes, numbers = traits.label(requirement.key)
     matching = np.zeros(len(numbers) + 1, dtype=np.bool_)  # the last is for nodes without the label: code -1
     values = requirement.values
-    match requirement.operator:
-        case "In":
-            matching[[numbers[value] for value in values if value in numbers]] = True
-        case "NotIn" if values:
-            matching[:] = True
-            matching[[numbers[value] for value in values if value in numbers]] = False
-        case "Exists" if not values:
-            matching[:-1] = True
-        case "DoesNotExist" if not values:
-            matching[-1] = True
-        case "Gt" | "Lt" if len(values) == 1 and (bound := integer(values[0])) is not None:
-            for value, number in numbers.items():
-                parsed = integer(value)
-                if parsed is not None:
-                    matching[number] = parsed > bound if requirement.operator == "Gt" else parsed < bound
+    if requirement.operator in {"In", "NotIn"} and values:  # quick, as they may be about each node by its name
+        matching[[numbers[value] for value in values if value in numbers]] = True
+        return (matching if requirement.operator == "In" else ~matching)[codes]
+    if len(values) == _VALUES.get(requirement.operator):
+        matching[:] = [*(holds(requirement, {requirement.key: value}) for value in numbers), holds(requirement, {})]
     return matching[codes]
 
 
@@ -140,11 +131,3 @@ def _matches_field(requirement: core.Requirement, traits: NodeTraits) -> Mask:
     if row is not None:
         mask[row] = True
     return mask if requirement.operator == "In" else ~mask
-
-
-def integer(text: str) -> int | None:
-    """Return a label value as a 64-bit integer, None if it is not one."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None

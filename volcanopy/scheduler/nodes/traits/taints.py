@@ -1,10 +1,12 @@
 """Taints, tolerations and cordons, evaluated for all nodes at once: once per distinct node spec."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from volcanopy.api import core
+from volcanopy.api.builtin import devices
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, frozen
 from volcanopy.scheduler.nodes.traits.trait_cache import cached
@@ -21,6 +23,10 @@ class NodeSpecs:
     specs: tuple[core.NodeSpec, ...]
     codes: Index
 
+    def mask(self, answers: Iterable[bool]) -> Mask:
+        """(N,): the answer of each node's spec, from those of all specs."""
+        return np.array([*answers], dtype=np.bool_)[self.codes]
+
 
 def node_specs(traits: NodeTraits) -> NodeSpecs:
     """Return the distinct node specs."""
@@ -30,13 +36,12 @@ def node_specs(traits: NodeTraits) -> NodeSpecs:
         codes = np.empty(len(traits.objects), dtype=np.int32)
         for row, node in enumerate(traits.objects):
             codes[row] = numbers.setdefault(node.spec, len(numbers))
-        codes.setflags(write=False)
-        return NodeSpecs(tuple(numbers), codes)
+        return NodeSpecs(tuple(numbers), frozen(codes))
 
     return cached(traits, "node specs", None, make)
 
 
-def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
+def tolerates(toleration: core.Toleration | devices.DeviceToleration, taint: core.Taint | devices.DeviceTaint) -> bool:
     """Return whether a toleration tolerates a taint; an empty key or effect matches every one."""
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
@@ -64,17 +69,13 @@ def untolerated_taints(tolerations: tuple[core.Toleration, ...], traits: NodeTra
     first = [untolerated(tolerations, spec) for spec in known.specs]
     by_name = {(taint.key, taint.value): taint for taint in first if taint is not None}
     names = [None if taint is None else (taint.key, taint.value) for taint in first]
-    return [
-        (taint, np.array([each == name for each in names], dtype=np.bool_)[known.codes])
-        for name, taint in by_name.items()
-    ]
+    return [(taint, known.mask(each == name for each in names)) for name, taint in by_name.items()]
 
 
 def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
     known = node_specs(traits)
-    matching = np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)
-    return matching[known.codes]
+    return known.mask(untolerated(tolerations, spec) is None for spec in known.specs)
 
 
 def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
@@ -82,14 +83,13 @@ def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ma
     known = node_specs(traits)
     if tolerated(tolerations, CORDON) or not any(spec.unschedulable for spec in known.specs):
         return None
-    return np.array([spec.unschedulable for spec in known.specs], dtype=np.bool_)[known.codes]
+    return known.mask(spec.unschedulable for spec in known.specs)
 
 
 def out_of_service(traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes that are cordoned or not ready, which may return."""
     known = node_specs(traits)
-    out = [spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs]
-    return np.array(out, dtype=np.bool_)[known.codes]
+    return known.mask(spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs)
 
 
 def _is_condition(taint: core.Taint) -> bool:
