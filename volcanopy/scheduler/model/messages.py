@@ -46,7 +46,6 @@ class MessageSource(Protocol):
 
     def as_message(self) -> Message:
         """Return the message."""
-        ...
 
 
 Reason = str | MessageSource  # A sentence, a :class:`Message`, or the numbers of one.
@@ -355,29 +354,22 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
 
 def _subject(quota: QuotaMessage, guarantees: bool, borrows: bool) -> str:
     """Return what is exceeded; for a gang, how many of its pods it covers."""
-    covered = f"{quota.tentative_pods} of {quota.gang} pods" if quota.gang else ""
+    owner = quota.owner
     if guarantees:
-        head = (
-            "guarantees of other queues leave resources for"
-            if covered
-            else "free resources are guaranteed to other queues"
-        )
-        return f"{head} {covered}".rstrip()
-    if quota.kind == "share":
-        owner = quota.owner
-        return f"fair share of {owner} covers {covered}" if covered else f"{owner} is over its fair share"
-    if quota.kind == "capability" and not quota.is_cluster:
-        limit, owner = "borrowing limit" if borrows else "capability", quota.owner
-        return f"{limit} of {owner} covers {covered}" if covered else f"{owner} {limit} exceeded"
-    if quota.is_cluster:
-        full = (
-            "too little is free in the cluster"
-            if quota.kind == "cluster"
-            else f"{quota.owner} has too little left of the cluster"
-        )
-        return f"capacity of the cluster covers {covered}" if covered else full
-    limit = "overcommit limit of the cluster" if quota.kind == "overcommit" else f"resource limit of {quota.owner}"
-    return f"{limit} covers {covered}" if covered else f"{limit} exceeded"
+        covers = "guarantees of other queues leave resources for"
+        exceeded = "free resources are guaranteed to other queues"
+    elif quota.kind == "share":
+        covers, exceeded = f"fair share of {owner} covers", f"{owner} is over its fair share"
+    elif quota.is_cluster:
+        covers, exceeded = "capacity of the cluster covers", "too little is free in the cluster"
+        exceeded = exceeded if quota.kind == "cluster" else f"{owner} has too little left of the cluster"
+    elif quota.kind == "capability":
+        limit = "borrowing limit" if borrows else "capability"
+        covers, exceeded = f"{limit} of {owner} covers", f"{owner} {limit} exceeded"
+    else:
+        limit = "overcommit limit of the cluster" if quota.kind == "overcommit" else f"resource limit of {owner}"
+        covers, exceeded = f"{limit} covers", f"{limit} exceeded"
+    return f"{covers} {quota.tentative_pods} of {quota.gang} pods" if quota.gang else exceeded
 
 
 def _limit_name(quota: QuotaMessage) -> str:
