@@ -247,39 +247,36 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
+_FIELDS: dict[type[Any], tuple[tuple[str, ...], tuple[str, ...]]] = {
+    Bind: (("pod", "node"), ("annotations", "locks")),
+    Evict: (("pod", "reason"), ("message", "preemptor", "moved_to")),
+    Nominate: (("pod", "node"), ()),
+    SetPodGroup: (("pod_group", "phase", "running", "succeeded", "failed"), ("condition", "alternative")),
+    SetQueue: (
+        ("queue", "allocated"),
+        ("fair_share", "guaranteed", "borrowed", "waiting", "share", "credit", "usage", "users"),
+    ),
+    Explain: (("job", "gate", "message", "numbers", "nodes"), ("unblocked_by", "pods", "amounts", "blocked_by")),
+}
+"""The fields of effects in a document: those that it always has, and those that it has where they are not empty."""
+_KEYS = {"job": "podGroup", "locks": "nodeLocks"}
+"""The keys of fields that are not their names."""
+
+
 def _entry(effect: Effect) -> dict[str, Any]:
-    entry: dict[str, Any] = {"effect": type(effect).__name__}
-    match effect:
-        case Bind(pod, node, _, annotations, claims, locks):
-            entry |= {"pod": pod, "node": node} | _given(annotations=dict(annotations), nodeLocks=list(locks))
-            entry |= _settled(claims) if claims is not None else {}
-        case Evict(pod, reason, _, message, preemptor, moved_to):
-            entry |= {"pod": pod, "reason": reason} | _given(message=message, preemptor=preemptor, movedTo=moved_to)
-        case Nominate(pod, node):
-            entry |= {"pod": pod, "node": node}
-        case SetPodGroup(pod_group, phase, condition, running, succeeded, failed):
-            entry |= {"podGroup": pod_group, "phase": phase}
-            entry |= {"running": running, "succeeded": succeeded, "failed": failed}
-            entry |= _given(condition=msgspec.to_builtins(condition))
-            entry |= _given(alternative=msgspec.to_builtins(effect.alternative))
-        case SetQueue(queue, allocated, fair_share, guaranteed, borrowed, waiting, share, credit, usage, _, users):
-            entry |= {"queue": queue, "allocated": dict(allocated)}
-            entry |= _given(fairShare=dict(fair_share), guaranteed=dict(guaranteed), borrowed=dict(borrowed))
-            entry |= _given(waiting=dict(waiting), share=share, credit=dict(credit), usage=dict(usage))
-            entry |= _given(users=msgspec.to_builtins(list(users)))
-        case Explain(job, gate, message, numbers, nodes, unblocked_by, pods, amounts, blocked_by):
-            entry |= {"podGroup": job, "gate": gate, "message": message, "numbers": dict(numbers), "nodes": dict(nodes)}
-            entry |= _given(unblockedBy=unblocked_by, pods=dict(pods))
-            entry |= _given(amounts={kind: dict(each) for kind, each in amounts.items()}, blockedBy=list(blocked_by))
-    return entry
+    always, given = _FIELDS[type(effect)]
+    values = {field: msgspec.to_builtins(getattr(effect, field)) for field in (*always, *given)}
+    entry = {_key(field): value for field, value in values.items() if value or field in always}
+    claims = effect.claims if isinstance(effect, Bind) else None
+    return {"effect": type(effect).__name__, **entry, **({} if claims is None else _settled(claims))}
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not empty."""
-    return {name: value for name, value in fields.items() if value}
+def _key(field: str) -> str:
+    first, *others = field.split("_")
+    return _KEYS.get(field, first + "".join(map(str.capitalize, others)))
 
 
 def _settled(claims: Claims) -> dict[str, Any]:
     volumes = [{"claim": choice.claim, "volume": choice.volume or None} for choice in claims.volumes]
     devices = [{"claim": choice.claim, "allocation": choice.allocation} for choice in claims.devices]
-    return _given(volumes=volumes, devices=devices)
+    return {key: choices for key, choices in (("volumes", volumes), ("devices", devices)) if choices}
