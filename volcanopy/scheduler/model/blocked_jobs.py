@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask
 from volcanopy.scheduler.model.task_status import HOLDING, VALID, Status
 
 CREATION_TIME = timedelta(minutes=1)
@@ -30,9 +30,3 @@ def blocked_jobs(jobs: JobTable, gated: Ints, newest: Floats, now: datetime) -> 
     missing |= (gated[rows] > 0) & (created >= minimum)
     blocked[rows] = missing & (created - gated[rows] < minimum)
     return blocked
-
-
-def too_large(jobs: JobTable, rows: Rows, total: Ints, largest: Ints) -> Mask:
-    """(M,): of which jobs the minimum exceeds the (R,) total, or the pods are on average larger than the (R,) largest node."""
-    minimum, pods = jobs.min_resources.values[:, rows], np.maximum(jobs.min_available[rows], 1)
-    return np.logical_or.reduce((minimum > total[:, None]) | (-(-minimum // pods) > largest[:, None]), axis=0)

@@ -4,7 +4,7 @@ Assignments of earlier plans that the API server does not show yet are included.
 no amounts and therefore no columns: they are written as annotations when a pod is bound, and are read from the pods of a node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -44,22 +44,18 @@ class ClaimTables:
     @cached_property
     def open_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
         """By class: the volumes that a claim may still get, the smallest first, the first by name of equals."""
-        result: dict[str, list[storage.PersistentVolume]] = {}
-        for volume in self.volumes.values():
-            is_open = volume.spec.claim_ref is None and volume.status.phase == "Available"
-            if is_open and volume.metadata.deletion_timestamp is None:
-                result.setdefault(volume.spec.storage_class_name, []).append(volume)
-        return {name: tuple(sorted(volumes, key=_size_and_name)) for name, volumes in result.items()}
+        return _grouped(
+            (volume.spec.storage_class_name, volume)
+            for volume in self.volumes.values()
+            if volume.spec.claim_ref is None and volume.status.phase == "Available"
+            if volume.metadata.deletion_timestamp is None
+        )
 
     @cached_property
     def reserved_volumes(self) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
         """By claim: the volumes that name it as the one that they are for."""
-        result: dict[str, list[storage.PersistentVolume]] = {}
-        for volume in self.volumes.values():
-            reference = volume.spec.claim_ref
-            if reference is not None:
-                result.setdefault(f"{reference.namespace}/{reference.name}", []).append(volume)
-        return {key: tuple(sorted(volumes, key=_size_and_name)) for key, volumes in result.items()}
+        claimed = ((volume.spec.claim_ref, volume) for volume in self.volumes.values())
+        return _grouped((f"{claim.namespace}/{claim.name}", volume) for claim, volume in claimed if claim is not None)
 
     @cached_property
     def taken_devices(self) -> Mapping[DeviceId, frozenset[str]]:
@@ -84,8 +80,17 @@ def size(volume: storage.PersistentVolume) -> int:
     return quantity.amount("storage", volume.spec.capacity.get("storage", 0))
 
 
-def _size_and_name(volume: storage.PersistentVolume) -> tuple[int, str]:
-    return size(volume), volume.metadata.name
+def _grouped(
+    volumes: Iterable[tuple[str, storage.PersistentVolume]],
+) -> Mapping[str, tuple[storage.PersistentVolume, ...]]:
+    """Return volumes by their keys, the smallest first, the first by name of equals."""
+    groups: dict[str, list[storage.PersistentVolume]] = {}
+    for key, volume in volumes:
+        groups.setdefault(key, []).append(volume)
+    return {
+        key: tuple(sorted(group, key=lambda volume: (size(volume), volume.metadata.name)))
+        for key, group in groups.items()
+    }
 
 
 class AssignedPod(NamedTuple):

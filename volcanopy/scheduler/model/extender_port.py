@@ -26,4 +26,3 @@ class Extender(Protocol):
 
         ``timeout`` is that of each request in seconds.
         """
-        ...

@@ -10,7 +10,7 @@ import numpy as np
 
 from volcanopy.api import core, quantity
 from volcanopy.api.queue_fields import seconds
-from volcanopy.scheduler.model.resources import Axis, Floats, Ints
+from volcanopy.scheduler.model.resources import Axis, Floats, Ints, frozen
 
 AMOUNTS = ("allocated", "fair_share", "guaranteed", "borrowed", "waiting")
 """The fields of a queue's status that are amounts, in the order of the columns."""
@@ -39,16 +39,10 @@ class ObservedStatuses(NamedTuple):
         """Return the columns with those of ``newer`` at these rows, which are in order."""
         if len(rows) == len(self.reported_share):
             return newer
-        columns = ObservedStatuses._make(column.copy() for column in self)
+        columns = [column.copy() for column in self]
         for column, values in zip(columns, newer, strict=True):
             column[..., rows] = values
-        return columns.frozen()
-
-    def frozen(self) -> "ObservedStatuses":
-        """Return the columns, which cannot be written any longer."""
-        for column in self:
-            column.setflags(write=False)
-        return self
+        return ObservedStatuses._make(map(frozen, columns))
 
 
 def columns(axis: Axis, queues: Sequence[core.Queue]) -> ObservedStatuses:
@@ -66,7 +60,7 @@ def columns(axis: Axis, queues: Sequence[core.Queue]) -> ObservedStatuses:
                 for resource, text in texts.items():
                     if resource in axis.index:
                         column[axis.index[resource], row] = seconds(text)
-    return ObservedStatuses(amounts, shares, credit, usage, times).frozen()
+    return ObservedStatuses._make(map(frozen, (amounts, shares, credit, usage, times)))
 
 
 def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:

@@ -6,7 +6,7 @@ descendants. The limits of a job are computed once per queue and submitter.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeGuard
 
 from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Rows
@@ -25,7 +25,6 @@ class Submitters:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {("", ""): 0}
         self._known: dict[Submitter, int] = {Submitter(): 0}
-        self._all: tuple[Submitter, ...] | None = None
 
     def number(self, annotations: Mapping[str, str]) -> int:
         """The number of the submitter in the annotations of a pod group."""
@@ -35,15 +34,12 @@ class Submitters:
             submitter = Submitter(key[0], frozenset(_groups(key[1])))
             number = self._known.setdefault(submitter, len(self._known))
             self._numbers[key] = number
-            self._all = None
         return number
 
     @property
     def all(self) -> tuple[Submitter, ...]:
         """Each submitter at the place of its number."""
-        if self._all is None:
-            self._all = tuple(self._known)
-        return self._all
+        return tuple(self._known)
 
 
 def _groups(text: str) -> list[str]:
@@ -92,9 +88,7 @@ class Limits:
     """All limits of a tree of queues."""
 
     def __init__(self, axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
-        self._entries = {
-            row: _entries(axis, queue) for row, queue in enumerate(queues) if queue is not None and _limits(queue)
-        }
+        self._entries = {row: _entries(axis, queue) for row, queue in enumerate(queues) if _has_limits(queue)}
         self._lines = lines
         self._by_submitter: dict[tuple[int, Submitter], tuple[Capped, ...]] = {}
 
@@ -123,15 +117,14 @@ class Limits:
 
 def limits(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Limits | None:
     """The limits of the queues; None without any. ``lines`` lead from each queue upwards."""
-    if not any(queue is not None and _limits(queue) for queue in queues):
-        return None
-    return Limits(axis, queues, lines)
+    return Limits(axis, queues, lines) if any(map(_has_limits, queues)) else None
 
 
-def _limits(queue: core.Queue) -> bool:
-    spec = queue.spec
-    entries = any(entry.resources or entry.max_running_jobs is not None for entry in spec.limits)
-    return spec.max_running_jobs is not None or entries
+def _has_limits(queue: core.Queue | None) -> TypeGuard[core.Queue]:
+    if queue is None:
+        return False
+    entries = any(entry.resources or entry.max_running_jobs is not None for entry in queue.spec.limits)
+    return queue.spec.max_running_jobs is not None or entries
 
 
 def _entries(axis: Axis, queue: core.Queue) -> _Entries:

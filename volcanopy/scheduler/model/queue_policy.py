@@ -3,17 +3,17 @@
 Each is None if no queue has it, so that nothing is computed for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core
 from volcanopy.api.subjects import SubjectLists, matches
 from volcanopy.scheduler.model.queue_limits import Limits, Submitter, limits
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows, table_of
 
 NO_QUEUE = -1
 """In a column of queues: there is none."""
@@ -123,13 +123,12 @@ def terms(axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]
 
 
 def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
-    """Return the borrowing and lending limits."""
-    if not any(queue is not None and (queue.spec.borrowing_limit or queue.spec.lending_limit) for queue in queues):
+    specs = [core.QueueSpec() if queue is None else queue.spec for queue in queues]
+    if not any(spec.borrowing_limit or spec.lending_limit for spec in specs):
         return None
-    return Lending(
-        _limits(axis, queues, lambda queue: queue.spec.borrowing_limit),
-        _limits(axis, queues, lambda queue: queue.spec.lending_limit),
-    )
+    borrowing, _ = table_of(axis, [spec.borrowing_limit for spec in specs], UNLIMITED)
+    lending, _ = table_of(axis, [spec.lending_limit for spec in specs], UNLIMITED)
+    return Lending(borrowing, lending)
 
 
 def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops | None:
@@ -157,11 +156,3 @@ def _orders(queues: Sequence[core.Queue | None]) -> Rows | None:
 
 def _policy(queue: core.Queue | None) -> str:
     return "None" if queue is None or queue.metadata.name == _ROOT else queue.spec.stop_policy
-
-
-def _limits(axis: Axis, queues: Sequence[core.Queue | None], field: Callable[[core.Queue], core.Quantities]) -> Ints:
-    limits = np.full((len(axis), len(queues)), UNLIMITED, dtype=np.int64)
-    for row, queue in enumerate(queues):
-        for name, units in quantity.amounts(field(queue)).items() if queue is not None else ():
-            limits[axis.index[name], row] = min(max(units, 0), UNLIMITED)
-    return limits

@@ -135,9 +135,6 @@ class Columns:
         position = self.axis.index.get(name)
         return np.zeros_like(self.at(0)) if position is None else self.at(position)
 
-    def __len__(self) -> int:
-        return int(self.values.shape[1])
-
     def at(self, position: int) -> Ints:
         """The (M,) column of the resource at this position of the axis."""
         return self.values[position]
@@ -182,7 +179,7 @@ def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints
         for column, owner in enumerate(owners.tolist()):
             sums[:, owner] += amounts[:, column]
         return sums
-    if max(int(amounts.max()), -int(amounts.min())) * amounts.shape[1] < _EXACT:
+    if max(int(amounts.max(initial=0)), -int(amounts.min(initial=0))) * amounts.shape[1] < _EXACT:
         # Sums below 2**53 are exact as floats, and several times as fast.
         for total, row in zip(sums, amounts, strict=True):
             total[:] = np.bincount(owners, row, count)
@@ -190,6 +187,17 @@ def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints
     for total, row in zip(sums, amounts, strict=True):
         np.add.at(total, owners, row)
     return sums
+
+
+def table_of(axis: Axis, lists: Sequence[core.Quantities], absent: int) -> tuple[Ints, Mask]:
+    """(R, M): the amounts of M resource lists, at most UNLIMITED, and where they are given."""
+    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
+    given = np.zeros(values.shape, dtype=np.bool_)
+    for row, resources in enumerate(lists):
+        for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
+            values[axis.index[name], row] = units
+            given[axis.index[name], row] = True
+    return values, given
 
 
 def frozen(array: A) -> A:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import pod_claims, policy
 from volcanopy.scheduler.model import queue_policy
-from volcanopy.scheduler.model.blocked_jobs import blocked_jobs, too_large
+from volcanopy.scheduler.model.blocked_jobs import blocked_jobs
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
@@ -26,7 +26,7 @@ from volcanopy.scheduler.model.measures import MeasureTable, Series, columns
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
 from volcanopy.scheduler.model.task_status import Status
@@ -348,7 +348,6 @@ class Snapshot:
 
     @cached_property
     def _pending(self) -> Rows:
-        """The rows of the pending tasks of jobs."""
         return self.tasks.pending[self.tasks.job[self.tasks.pending] != NONE]
 
     @cached_property
@@ -356,10 +355,7 @@ class Snapshot:
         """(R, J): the requests of each job's pods that cannot be placed yet: of gated ones, or all if the job is blocked."""
         table, rows = self.tasks, self._pending
         rows = rows[table.gated[rows] | self.blocked[table.job[rows]]]
-        amounts = np.zeros((len(self.axis), len(self.jobs)), dtype=np.int64)
-        if len(rows):
-            np.add.at(amounts.T, table.job[rows], self.shapes.request.values.T[table.shape[rows]])
-        return amounts
+        return sums_by(table.job[rows], self.requests(rows), len(self.jobs))
 
     @cached_property
     def too_large(self) -> Mask:
@@ -380,7 +376,9 @@ class Snapshot:
         """
         if not len(self.nodes) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        return too_large(self.jobs, rows, self.total, self.nodes.allocatable.largest)
+        minimum, pods = self.jobs.min_resources.values[:, rows], np.maximum(self.jobs.min_available[rows], 1)
+        of_a_pod, largest = -(-minimum // pods), self.nodes.allocatable.largest
+        return np.logical_or.reduce((minimum > self.total[:, None]) | (of_a_pod > largest[:, None]), axis=0)
 
     def task_row(self, key: str) -> int | None:
         """The row of a task; None if there is no such task."""

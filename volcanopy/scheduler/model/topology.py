@@ -186,10 +186,12 @@ class _ForestBuilder:
                 if selector.exact_match is not None and selector.exact_match.name in self._declared:
                     members.add(selector.exact_match.name)
                 continue
-            if selector.regex_match is not None and not _compiles(selector.regex_match.pattern):
-                self._faults[name] = f"its pattern {selector.regex_match.pattern!r} is not a regular expression"
+            try:
+                rows |= self._selected(selector)
+            except PatternError:
+                pattern = "" if selector.regex_match is None else selector.regex_match.pattern
+                self._faults[name] = f"its pattern {pattern!r} is not a regular expression"
                 return
-            rows |= self._selected(selector)
         higher = sorted(member for member in members if self._declared[member].spec.tier >= spec.tier)
         if higher:
             tier = self._declared[higher[0]].spec.tier
@@ -242,11 +244,3 @@ class _ForestBuilder:
             tier_numbers=numbers,
             faults=tuple(f'hypernode "{name}" is ignored: {why}' for name, why in sorted(self._faults.items())),
         )
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        searcher(pattern)
-    except PatternError:
-        return False
-    return True
