@@ -13,7 +13,7 @@ from tests.scheduler.strategies import worlds
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.cache.freeze import Layout
-from volcanopy.scheduler.cache.row_table import Changes, Copies, RowTable
+from volcanopy.scheduler.cache.row_table import Changes, Column, RowTable
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
@@ -49,7 +49,7 @@ def made_anew(state: State) -> Snapshot:
     copies = [table._copies for table in tables]
     changed = [set(table.changed) for table in tables]
     for table in tables:
-        table._copies = Copies()
+        table._copies = {}
         table.changed = set(range(table.size))
     snapshot = state.snapshot(NOW, "anew")
     for table, known, rows in zip(tables, copies, changed, strict=True):
@@ -107,18 +107,19 @@ def test_a_snapshot_equals_one_made_anew_and_stays_as_it_is(text: str, steps: li
 
 
 def test_a_copy_is_used_again_only_if_nothing_refers_to_it() -> None:
-    copies, live = Copies(), np.arange(20)
-    copies.update([("column", live)], Changes(20, None))
+    copies: dict[str, Column] = {}
+    live = np.arange(20)
+    Changes(20, None).copy([("column", live)], copies)
     identity = id(copies["column"])
     live[3] = 30
-    copies.update([("column", live)], Changes(20, np.array([3])))
+    Changes(20, np.array([3])).copy([("column", live)], copies)
     assert id(copies["column"]) == identity
     assert copies["column"].tolist() == live.tolist()
     part = copies["column"][:5]
-    copies.update([("column", live)], Changes(20, np.array([], dtype=np.intp)))
+    Changes(20, np.array([], dtype=np.intp)).copy([("column", live)], copies)
     assert id(copies["column"]) == identity
     live[4] = 40
-    copies.update([("column", live)], Changes(20, np.array([4])))
+    Changes(20, np.array([4])).copy([("column", live)], copies)
     assert part.tolist() == [0, 1, 2, 30, 4]
     assert copies["column"].tolist() == live.tolist()
 

@@ -279,11 +279,11 @@ class Cluster:
         if row is None or state.jobs.plain["groups"][row] is None:
             return False
         count_due(state)
-        ready = int(state.jobs.counts["counts"][_READY, row].sum())
+        ready = int(state.jobs.amounts["counts"][_READY, row].sum())
         if ready < max(int(state.jobs.plain["min_available"][row]), 1):
             return False
         roles = state.job_roles.get(row, {}).values()
-        minimum, counts = state.roles.plain["minimum"], state.roles.counts["counts"]
+        minimum, counts = state.roles.plain["minimum"], state.roles.amounts["counts"]
         return all(int(counts[_READY, role].sum()) >= int(minimum[role]) for role in roles)
 
     def snapshot(self, now: datetime, session: str) -> Snapshot:

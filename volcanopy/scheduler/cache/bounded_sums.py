@@ -9,7 +9,7 @@ from copy import copy as shallow
 import numpy as np
 
 from volcanopy.scheduler.model.job_tables import JobTable
-from volcanopy.scheduler.model.resources import Columns, Ints, frozen
+from volcanopy.scheduler.model.resources import Columns, Ints, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 MOST = 2**60
@@ -37,12 +37,9 @@ def with_possible_guarantees(queues: QueueTable, total: Ints, jobs: JobTable) ->
     excessive = guarantee > total[:, None]
     if not excessive.any():
         return queues
-    requested = np.zeros_like(guarantee)
     known = jobs.queue != NONE
-    for dim in np.flatnonzero(excessive.any(axis=1)).tolist():
-        amounts = jobs.allocated.values[dim] + jobs.pending.values[dim]
-        np.add.at(requested[dim], jobs.queue[known], amounts[known])
-    requested = queues.rolled_up(requested)
+    amounts = jobs.allocated.values[:, known] + jobs.pending.values[:, known]
+    requested = queues.rolled_up(sums_by(jobs.queue[known], amounts, len(queues)))
     values = frozen(np.where(excessive, np.minimum(np.minimum(guarantee, requested), total[:, None]), guarantee))
     table = shallow(queues)
     object.__setattr__(table, "guarantee", Columns(queues.guarantee.axis, values))

@@ -15,7 +15,7 @@ from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.scheduler.cache import totals
 from volcanopy.scheduler.cache.shapes import has_terms
 from volcanopy.scheduler.cache.state_tables import StateTables
-from volcanopy.scheduler.cache.task_places import set_task
+from volcanopy.scheduler.cache.task_places import is_task, set_task
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
 
@@ -47,7 +47,7 @@ def load(state: StateTables, pods: Collection[core.Pod], upsert: Callable[[core.
         key = pod.metadata.key
         if key in plain or key in state.tasks.rows or key in state.writes.backoffs or not _is_plain(pod):
             rest.append(pod)
-        elif _is_task(state, pod):
+        elif is_task(state, pod):
             plain[key] = with_resized_requests(pod)
     for pod in rest:  # first, since selectors in their terms give the others their shapes
         if pod.metadata.key not in plain:
@@ -64,12 +64,6 @@ def _is_plain(pod: core.Pod) -> bool:
     return not (has_terms(spec) or pod_claims.anything(spec)) and names.ASSIGNMENT_KEYS.isdisjoint(
         pod.metadata.annotations
     )
-
-
-def _is_task(state: StateTables, pod: core.Pod) -> bool:
-    if pod.spec.node_name and not pod_fields.is_over(pod):
-        return True
-    return pod.spec.scheduler_name in state.scheduler_names and bool(pod_fields.job_key(pod))
 
 
 def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf) -> None:

@@ -20,7 +20,7 @@ from volcanopy.scheduler.cache import compaction, freeze
 from volcanopy.scheduler.cache.bulk_load import load
 from volcanopy.scheduler.cache.claim_cache import CLAIM_KINDS, ClaimObject
 from volcanopy.scheduler.cache.state_tables import GROUP_COLUMNS, StateTables
-from volcanopy.scheduler.cache.task_places import set_place, set_places_on, set_task
+from volcanopy.scheduler.cache.task_places import is_task, set_place, set_places_on, set_task
 from volcanopy.scheduler.cache.totals import count, count_due
 from volcanopy.scheduler.model import pod_fields, run_times
 from volcanopy.scheduler.model.measures import Measured
@@ -163,8 +163,7 @@ class State(StateTables):
     def _upsert_pod(self, pod: core.Pod) -> None:
         key, pod = pod.metadata.key, with_resized_requests(pod)
         self.writes.confirm(key, pod)
-        is_ours = pod.spec.scheduler_name in self.scheduler_names and pod_fields.job_key(pod)
-        if is_ours or (pod.spec.node_name and not pod_fields.is_over(pod)):
+        if is_task(self, pod):
             self._set_task(key, pod)
         else:
             self._drop_pod(key)
@@ -270,7 +269,7 @@ class State(StateTables):
         columns["phase"][row] = status.phase or "Pending"
         columns["admitted"][row] = pod_fields.seconds(status.admitted_at or group.metadata.creation_timestamp)
         columns["unschedulable"][row] = pod_fields.condition(group, "Unschedulable") is not None
-        self.jobs.counts["reported"][:, row] = (status.running, status.succeeded, status.failed)
+        self.jobs.amounts["reported"][:, row] = (status.running, status.succeeded, status.failed)
         self.moving.discard(row)
         if status.moves:
             self.moving.add(row)
@@ -313,7 +312,7 @@ class State(StateTables):
         self.tasks.changed.update(self.marks.renew(self.tasks.plain, row, self.jobs.plain["groups"][row], None))
         self.jobs.changed.add(row)
         self.jobs.reset(row, GROUP_COLUMNS)
-        self.jobs.counts["reported"][:, row] = 0
+        self.jobs.amounts["reported"][:, row] = 0
         self.jobs.amounts["min_resources"][:, row] = 0
         self.moving.discard(row)
         self._forget_minima(row)

@@ -11,7 +11,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import with_possible_guarantees, within_sum
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
-from volcanopy.scheduler.cache.row_table import Changes, Copies
+from volcanopy.scheduler.cache.row_table import Changes, Column
 from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.claim_tables import AssignedPods
@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Rows, frozen, sums_by
+from volcanopy.scheduler.model.resources import Allocatable, Columns, Index, Ints, Rows, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, NodeTable, QueueTable, ShapeTable, Snapshot, TaskTable
 from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without
@@ -44,7 +44,7 @@ class Layout:
         self._queues: QueueTable | None = None
         self._allocatable: Allocatable | None = None
         self._places: Index | None = None
-        self._copies = Copies()
+        self._copies: dict[str, Column] = {}
         self._assigned: tuple[int, tuple[AssignedPods | None, ...]] | None = None
         self._on_nodes: tuple[NodeTable, TaskTable] | None = None
         self._excess: tuple[Allocatable, Ints, Ints] | None = None
@@ -92,9 +92,9 @@ class Layout:
         live = (
             ("used", amounts["used"]),
             ("releasing", amounts["releasing"]),
-            ("nonzero", state.nodes.counts["nonzero"]),
+            ("nonzero", state.nodes.amounts["nonzero"]),
         )
-        copies.update(live, changes)
+        changes.copy(live, copies)
         if self._assigned is None or self._assigned[0] != state.assignments:
             self._assigned = (state.assignments, tuple(state.nodes.plain["assigned_pods"][rows].tolist()))
         return NodeTable(
@@ -227,7 +227,7 @@ def snapshot(state: StateTables, layout: Layout, now: datetime, session: str) ->
 def _settle(state: StateTables) -> None:
     """Set the columns ``unsettled`` and ``lacking`` of the jobs that changed: mostly few, for which lists are quicker."""
     columns, jobs = state.jobs.plain, state.jobs
-    counted, reported = jobs.counts["counts"], jobs.counts["reported"]
+    counted, reported = jobs.amounts["counts"], jobs.amounts["reported"]
     minimum, allocated = jobs.amounts["min_resources"], jobs.amounts["allocated"]
     for row in jobs.changed:
         counts = counted[:, row].tolist()
@@ -265,11 +265,6 @@ def same_labels(old: Sequence[core.Node], new: Sequence[core.Node]) -> bool:
     return all(a.metadata.labels == b.metadata.labels for a, b in zip(old, new, strict=True))
 
 
-def _columns(axis: Axis, values: Ints) -> Columns:
-    values.setflags(write=False)
-    return Columns(axis, values)
-
-
 def _objects(state: StateTables, rows: Rows) -> tuple[core.Node, ...]:
     return tuple(state.nodes.plain["objects"][rows].tolist())
 
@@ -289,7 +284,7 @@ def _gate_held_queues(tasks: TaskTable, state: StateTables, queues: QueueTable) 
     if queues.terms.stops is None:
         return tasks
     held = np.append(queues.terms.stops.held, False)  # the last entry is for tasks without a queue
-    queue_of = np.append(state.jobs.copy("queue"), np.int32(NONE))
+    queue_of = np.append(state.jobs.plain["queue"][: state.jobs.size], np.int32(NONE))
     gated = frozen(tasks.gated | held[queue_of[tasks.job]])
     return replace(tasks, gated=gated)
 
@@ -301,7 +296,7 @@ def _job_table(state: StateTables) -> JobTable:
     columns: dict[str, Any] = {name: copies[name] for name in _JOB_FIELDS}
     columns["queue"] = _queues_of_jobs(state, copies["queue"])
     for name in ("allocated", "pending", "min_resources"):
-        columns[name] = _columns(state.axis, within_sum(copies[name]))
+        columns[name] = Columns(state.axis, frozen(within_sum(copies[name])))
         if columns[name].values is not copies[name]:  # amounts were reduced
             columns["lacking"] = np.ones(state.jobs.size, dtype=np.bool_)
     queue, count = columns["queue"], len(state.queue_rows)
@@ -360,7 +355,7 @@ def _shape_table(state: StateTables) -> ShapeTable:
     nonzero = np.array([shape.nonzero for shape in shapes], dtype=np.int64).reshape(-1, 2).T
     best_effort = np.array([shape.best_effort for shape in shapes], dtype=np.bool_)
     return ShapeTable(
-        request=_columns(axis, request),
+        request=Columns(axis, frozen(request)),
         nonzero=nonzero,
         best_effort=best_effort,
         specs=tuple(shape.spec for shape in shapes),

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import core
 from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen, table_of
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 _SPEC = attrgetter(
@@ -70,11 +70,6 @@ def _parent(queue: core.Queue, index: dict[str, int]) -> int:
 
 
 def _limits(axis: Axis, lists: list[core.Quantities], absent: int, summed: bool = False) -> tuple[Columns, Any]:
-    values = np.full((len(axis), len(lists)), absent, dtype=np.int64)
-    given = np.zeros((len(axis), len(lists)), dtype=np.bool_)
-    for row, resources in enumerate(lists):
-        for name, units in quantity.bounded(quantity.amounts(resources), UNLIMITED).items():
-            values[axis.index[name], row] = units
-            given[axis.index[name], row] = True
+    values, given = table_of(axis, lists, absent)
     values = frozen(within_sum(values) if summed else values)
     return Columns(axis, values), given

@@ -21,38 +21,9 @@ from volcanopy.scheduler.model.resources import Axis, Rows, frozen
 K = TypeVar("K", bound=Hashable)
 Column = NDArray[Any]
 _KEYS = "keys"
-_NOTHING: Mapping[str, Column] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PART = 8
 """A copy of a column is made anew if more than one in so many rows changed."""
-
-
-class Copies:
-    """Read-only copies of columns, by name."""
-
-    def __init__(self) -> None:
-        self.columns: dict[str, Column] = {}
-
-    def update(self, live: Iterable[tuple[str, Column]], changes: "Changes") -> None:
-        """Make the copies of columns equal to them, where at most these rows differ."""
-        columns, rows, places, length = self.columns, changes.rows, changes.places, changes.length
-        any_changed = rows is None or len(rows) > 0
-        for name, values in live:
-            column = columns.get(name)
-            if (
-                rows is None
-                or column is None
-                or column.shape != (*values.shape[:-1], length)
-                or (any_changed and getrefcount(column) != _UNSHARED)
-            ):
-                columns[name] = changes.whole(name, values)
-            elif any_changed:
-                column.flags.writeable = True
-                newer = values.take(rows, axis=-1)  # several times as fast as an index
-                column[..., places] = changes.converted(name, newer)
-                column.flags.writeable = False
-
-    def __getitem__(self, name: str) -> Column:
-        return self.columns[name]
 
 
 class Changes:
@@ -68,6 +39,24 @@ class Changes:
         self.conversions: dict[str, tuple[list[int], Column]] = {}
         """By the name of an array of columns: those of its rows that are indices, each into the second array instead."""
         self._order = order
+
+    def copy(self, live: Iterable[tuple[str, Column]], columns: dict[str, Column]) -> None:
+        """Make read-only copies of columns, by name, equal to them, where at most these rows differ."""
+        rows, any_changed = self.rows, self.rows is None or len(self.rows) > 0
+        for name, values in live:
+            column = columns.get(name)
+            if (
+                rows is None
+                or column is None
+                or column.shape != (*values.shape[:-1], self.length)
+                or (any_changed and getrefcount(column) != _UNSHARED)
+            ):
+                columns[name] = self.whole(name, values)
+            elif any_changed:
+                column.flags.writeable = True
+                newer = values.take(rows, axis=-1)  # several times as fast as an index
+                column[..., self.places] = self.converted(name, newer)
+                column.flags.writeable = False
 
     def whole(self, name: str, live: Column) -> Column:
         """Return a new copy of a column, which is read-only."""
@@ -96,17 +85,26 @@ _UNSHARED = _unshared()
 class RowTable(Generic[K]):
     """Rows by key, and named columns that grow with them."""
 
-    def __init__(self, columns: dict[str, tuple[DTypeLike, Any]], per_axis: tuple[str, ...], axis: Axis) -> None:
-        """``columns`` gives each plain column's dtype and blank value; ``per_axis`` names (R, rows) int64 columns."""
+    def __init__(
+        self,
+        columns: dict[str, tuple[DTypeLike, Any]],
+        axis: Axis,
+        per_axis: tuple[str, ...] = (),
+        counts: Mapping[str, int] = _NOTHING,
+    ) -> None:
+        """``columns`` gives each plain column's dtype and blank value; ``per_axis`` names (R, rows) int64 columns.
+
+        ``counts`` are such columns with a number of kinds in place of resources.
+        """
         self.rows: dict[K, int] = {}
         self.changed: set[int] = set()
         """The rows of which a column changed since the last copies were made."""
-        self._copies = Copies()
+        self._copies: dict[str, Column] = {}
         self.size = 0
         self._blank = {name: blank for name, (_, blank) in columns.items()}
         self._free: list[int] = []
         self._capacity = 16
-        self._axis = axis
+        self._axis, self._per_axis = axis, per_axis
         self._places: dict[str, tuple[str, int]] = {}
         """The array of each column, and the row of that."""
         blanks: dict[str, list[Any]] = {}
@@ -121,13 +119,9 @@ class RowTable(Generic[K]):
         """The key of each row, None where it is free."""
         self._lengthen()
         self.amounts: dict[str, NDArray[np.int64]] = {
-            name: np.zeros((len(axis), self._capacity), dtype=np.int64) for name in per_axis
+            name: np.zeros((size, self._capacity), dtype=np.int64)
+            for name, size in {**dict.fromkeys(per_axis, len(axis)), **counts}.items()
         }
-        self.counts: dict[str, NDArray[np.int64]] = {}
-
-    def add_counts(self, name: str, kinds: int) -> None:
-        """Give the table a (kinds, rows) column of integer counts."""
-        self.counts[name] = np.zeros((kinds, self._capacity), dtype=np.int64)
 
     def row(self, key: K) -> int:
         """Return the row of a key, a blank one for a new key."""
@@ -151,7 +145,7 @@ class RowTable(Generic[K]):
         self.changed.add(row)
         for dtype, array in self._arrays.items():
             array[:, row] = self._blanks[dtype]
-        for table in (*self.amounts.values(), *self.counts.values()):
+        for table in self.amounts.values():
             table[:, row] = 0
         self._free.append(row)
 
@@ -163,18 +157,11 @@ class RowTable(Generic[K]):
     def extend_axis(self, axis: Axis) -> None:
         """Move the amounts to an axis with more names."""
         places = [axis.index[name] for name in self._axis.names]
-        for name, table in self.amounts.items():
+        for name in self._per_axis:
             wider = np.zeros((len(axis), self._capacity), dtype=np.int64)
-            wider[places] = table
+            wider[places] = self.amounts[name]
             self.amounts[name] = wider
         self._axis = axis
-
-    def copy(self, name: str) -> NDArray[Any]:
-        """Return a read-only copy of a column, of the length of the rows in use."""
-        table = self.plain.get(name)
-        if table is None:
-            table = self.amounts[name] if name in self.amounts else self.counts[name]
-        return frozen(table[..., : self.size].copy())
 
     def take_changes(self, everywhere: bool = False) -> "Changes":
         """Return which rows changed since the last call: any where these are many, or by request."""
@@ -192,13 +179,10 @@ class RowTable(Generic[K]):
             dtype, place = self._places[name]
             rows, _ = changes.conversions.get(dtype, ([], array))
             changes.conversions[dtype] = [*rows, place], array
-        self._copies.update((*self._arrays.items(), *self.amounts.items(), *self.counts.items()), changes)
-        arrays = self._copies.columns
+        arrays = self._copies
+        changes.copy((*self._arrays.items(), *self.amounts.items()), arrays)
         columns = {name: arrays[dtype][place] for name, (dtype, place) in self._places.items()}
-        for tables in (self.amounts, self.counts):
-            for name in tables:
-                columns[name] = arrays[name]
-        return columns
+        return columns | {name: arrays[name] for name in self.amounts}
 
     def _lengthen(self) -> None:
         """Give all plain columns the length of the capacity."""
@@ -215,11 +199,10 @@ class RowTable(Generic[K]):
     def _grow(self) -> None:
         self._capacity *= 2
         self._lengthen()
-        for tables in (self.amounts, self.counts):
-            for name, table in tables.items():
-                wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
-                wider[:, : table.shape[1]] = table
-                tables[name] = wider
+        for name, table in self.amounts.items():
+            wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
+            wider[:, : table.shape[1]] = table
+            self.amounts[name] = wider
 
 
 def _column(dtype: np.dtype[Any], values: list[Any]) -> Column:

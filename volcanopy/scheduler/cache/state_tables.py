@@ -91,14 +91,11 @@ class StateTables:
         self.axis = Axis()
         self.version = 0
         self.shapes = Shapes()
-        self.tasks: RowTable[str] = RowTable(TASK_COLUMNS, (), self.axis)
-        self.nodes: RowTable[str] = RowTable(NODE_COLUMNS, ("allocatable", "used", "releasing"), self.axis)
-        self.jobs: RowTable[str] = RowTable(JOB_COLUMNS, ("allocated", "pending", "min_resources"), self.axis)
-        self.roles: RowTable[tuple[int, str]] = RowTable(ROLE_COLUMNS, (), self.axis)
-        self.nodes.add_counts("nonzero", 2)
-        self.jobs.add_counts("counts", COUNT)
-        self.jobs.add_counts("reported", 3)
-        self.roles.add_counts("counts", COUNT)
+        of_nodes, of_jobs = ("allocatable", "used", "releasing"), ("allocated", "pending", "min_resources")
+        self.tasks: RowTable[str] = RowTable(TASK_COLUMNS, self.axis)
+        self.nodes: RowTable[str] = RowTable(NODE_COLUMNS, self.axis, of_nodes, {"nonzero": 2})
+        self.jobs: RowTable[str] = RowTable(JOB_COLUMNS, self.axis, of_jobs, {"counts": COUNT, "reported": 3})
+        self.roles: RowTable[tuple[int, str]] = RowTable(ROLE_COLUMNS, self.axis, counts={"counts": COUNT})
         self.queues: dict[str, core.Queue] = {}
         self.queue_rows: dict[str, int] = {}
         self.priority_classes: dict[str, core.PriorityClass] = {}

@@ -11,6 +11,13 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
 
 
+def is_task(state: StateTables, pod: core.Pod) -> bool:
+    """Return whether a pod counts: one on a node that has not ended, and any of a job of this scheduler."""
+    if pod.spec.node_name and not pod_fields.is_over(pod):
+        return True
+    return pod.spec.scheduler_name in state.scheduler_names and bool(pod_fields.job_key(pod))
+
+
 def set_task(state: StateTables, row: int, key: str, pod: core.Pod, job: int, shape: int) -> None:
     """Set all columns of a task, whose job is in this row."""
     columns = state.tasks.plain

@@ -5,7 +5,7 @@ import numpy as np
 from volcanopy.scheduler.cache.shapes import Shape
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import claim_tables
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, ON_NODE, Status
 
@@ -57,16 +57,16 @@ def _count(
                 used[index[name], node] += tasks * units
                 if status == Status.RELEASING:
                     releasing[index[name], node] += tasks * units
-            state.nodes.counts["nonzero"][0, node] += tasks * shape.nonzero[0]
-            state.nodes.counts["nonzero"][1, node] += tasks * shape.nonzero[1]
+            state.nodes.amounts["nonzero"][0, node] += tasks * shape.nonzero[0]
+            state.nodes.amounts["nonzero"][1, node] += tasks * shape.nonzero[1]
     if job == NONE:
         return
     state.jobs.changed.add(job)
-    state.jobs.counts["counts"][status, job] += tasks
+    state.jobs.amounts["counts"][status, job] += tasks
     state.jobs.plain["tasks"][job] += tasks
     if role != NONE:
         state.roles.changed.add(role)
-        state.roles.counts["counts"][status, role] += tasks
+        state.roles.amounts["counts"][status, role] += tasks
     if status == Status.PENDING and shape.best_effort and not gated:
         state.jobs.plain["best_effort"][job] += tasks
         if role != NONE:
@@ -111,21 +111,20 @@ def count_many(state: StateTables, rows: Rows) -> None:
     for table, amounts, chosen in (
         (state.nodes.amounts["used"], requests, on_node),
         (state.nodes.amounts["releasing"], requests, releasing),
-        (state.nodes.counts["nonzero"], nonzero, on_node),
+        (state.nodes.amounts["nonzero"], nonzero, on_node),
     ):
-        for total, units in zip(table, amounts, strict=True):
-            np.add.at(total, node[chosen], units[shape[chosen]])
+        table[:] += sums_by(node[chosen], amounts[:, shape[chosen]], table.shape[1])
     in_job = job != NONE
     state.jobs.changed.update(job[in_job].tolist())
-    np.add.at(state.jobs.counts["counts"], (status[in_job], job[in_job]), 1)
+    np.add.at(state.jobs.amounts["counts"], (status[in_job], job[in_job]), 1)
     np.add.at(state.jobs.plain["tasks"], job[in_job], 1)
     with_role = in_job & (role != NONE)
     state.roles.changed.update(role[with_role].tolist())
-    np.add.at(state.roles.counts["counts"], (status[with_role], role[with_role]), 1)
+    np.add.at(state.roles.amounts["counts"], (status[with_role], role[with_role]), 1)
     pending = status == Status.PENDING
     idle_best_effort = pending & best_effort[shape] & ~columns["gated"][rows]
     np.add.at(state.jobs.plain["best_effort"], job[in_job & idle_best_effort], 1)
     np.add.at(state.roles.plain["best_effort"], role[with_role & idle_best_effort], 1)
     for name, chosen in (("allocated", in_job & HOLDING[status]), ("pending", in_job & pending)):
-        for column, units in zip(state.jobs.amounts[name], requests, strict=True):
-            np.add.at(column, job[chosen], units[shape[chosen]])
+        table = state.jobs.amounts[name]
+        table[:] += sums_by(job[chosen], requests[:, shape[chosen]], table.shape[1])
