@@ -13,13 +13,13 @@ import numpy as np
 
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.reads import LedgerView, RecordedLedger, Scope
-from volcanopy.scheduler.ledger.subjob_views import SubJobView, part_of, parts, spanned
+from volcanopy.scheduler.ledger.subjob_views import SubJobView, spanned
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows, frozen
-from volcanopy.scheduler.model.snapshot import Snapshot
+from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
 T = TypeVar("T")
 
@@ -71,9 +71,6 @@ class NodeColumns(Columns):
         """(R, M): all of them."""
         self._read.update(range(len(self._table)))
         return self._table
-
-    def __len__(self) -> int:
-        return int(self._table.shape[1])
 
     def at(self, position: int) -> Ints:
         """The (M,) column of the resource at this position of the axis."""
@@ -261,7 +258,6 @@ class Cluster:
         self._ledger = cast("Ledger", self.reads)
         self.extender = extender
         """Asks a program outside; None where nothing outside may be asked."""
-        self._job_rows: Rows | None = None
         self.packs_resources: Callable[[], bool] = lambda: False
         """Whether a plugin decides which resources of nodes are filled first; not available in ``open``."""
 
@@ -311,12 +307,21 @@ class Cluster:
 
     def parts(self, job: JobView) -> tuple[SubJobView, ...]:
         """Return the sub-groups of a job in the order of their keys; a job without sub-groups is one itself."""
-        return parts(self._ledger, job)
+        if not job.group.spec.sub_group_policy:
+            return (SubJobView(self._ledger, job, NONE, job.tasks()),)
+        marks = self.snapshot.parts(job.row).items()
+        parts = [SubJobView(self._ledger, job, mark, rows) for mark, rows in marks]
+        return tuple(sorted(parts, key=lambda part: (part.number, part.key)))
 
     def part_of(self, task: TaskView) -> SubJobView | None:
         """Return a task's sub-group."""
         job = task.job
-        return None if job is None else part_of(self._ledger, job, task.row)
+        if job is None:
+            return None
+        if not job.group.spec.sub_group_policy:
+            return SubJobView(self._ledger, job, NONE, job.tasks())
+        mark = int(self.snapshot.tasks.mark[task.row])
+        return SubJobView(self._ledger, job, mark, self.snapshot.parts(job.row)[mark])
 
     def spanned(self, tasks: Rows) -> int:
         """Return the lowest hypernode that contains all of these tasks that have a node; NONE if none has."""
@@ -336,10 +341,11 @@ class Cluster:
 
     def job_rows(self) -> Rows:
         """The rows of the jobs that have a pod group and a queue that exists."""
-        if self._job_rows is None:
-            self._job_rows = self.takes_part.nonzero()[0]
-            self._job_rows.setflags(write=False)
         return self._job_rows
+
+    @cached_property
+    def _job_rows(self) -> Rows:
+        return frozen(self.taking_part(self.snapshot.jobs.grouped.nonzero()[0]))
 
     @cached_property
     def unsettled_job_rows(self) -> Rows:
@@ -350,9 +356,3 @@ class Cluster:
         """Return those of some jobs that are among :meth:`job_rows`."""
         table = self.snapshot.jobs
         return jobs[table.grouped[jobs] & self.snapshot.queues.exists[table.queue[jobs]]]
-
-    @cached_property
-    def takes_part(self) -> Mask:
-        """(J,): the jobs that have a pod group and a queue that exists."""
-        jobs = self.snapshot.jobs
-        return frozen(jobs.grouped & self.snapshot.queues.exists[jobs.queue])

@@ -54,39 +54,30 @@ class GpuCards(Protocol):
     @property
     def node(self) -> Rows:
         """(C,): the row of each card's node."""
-        ...
 
     @property
     def start(self) -> Rows:
         """(N + 1,): the number of the first card of each node."""
-        ...
 
     @property
     def memory(self) -> Ints:
         """(C,): the memory of each card."""
-        ...
 
     @property
     def shapes(self) -> frozenset[int]:
         """The shapes whose tasks request cards."""
-        ...
 
     def free(self, cards: Rows) -> tuple[Ints, Ints]:
         """Memory and percent of the cores that are free on each of these cards; less than nothing where no pod can run."""
-        ...
 
     def changed(self) -> Sequence[int]:
         """The rows of the nodes whose cards were assigned or became free during the session, in order."""
-        ...
 
     def kind(self, task: TaskView) -> Hashable:
         """Return what distinguishes the cards that a task requests from those of other tasks of its shape."""
-        ...
 
     def need(self, task: TaskView) -> CardNeed | None:
         """What the task requests of cards; None if nothing."""
-        ...
 
     def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
         """The cards that the task would get on each of these nodes where it fits; None if it requests none."""
-        ...

@@ -230,7 +230,6 @@ class Ledger(LedgerColumns):
                 np.add.at(self.future.T, where, requests * freed)
 
     def _count(self, job: int, role: int, shape: int, before: int, after: int) -> None:
-        """Count a task of a job in another status."""
         self._recount(job, role, before, after, 1)
         if self._best_effort[shape]:
             idle = (after == Status.PENDING) - (before == Status.PENDING)

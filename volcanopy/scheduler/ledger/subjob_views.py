@@ -23,10 +23,11 @@ class SubJobView:
 
     __slots__ = ("_ledger", "job", "mark", "rows")
 
-    def __init__(self, ledger: Ledger, job: JobView, mark: Mark | None, rows: Rows) -> None:
+    def __init__(self, ledger: Ledger, job: JobView, mark: int, rows: Rows) -> None:
+        """``mark`` is the number of the mark of its tasks, NONE for those that no policy matches."""
         self._ledger = ledger
         self.job = job
-        self.mark = mark
+        self.mark: Mark | None = None if mark == NONE else ledger.snapshot.tasks.marks[mark]
         self.rows = rows
 
     @property
@@ -117,27 +118,6 @@ class SubJobView:
     def spanned(self) -> int:
         """The lowest hypernode that contains all of its tasks with a node; NONE if none has."""
         return spanned(self._ledger, self.rows)
-
-
-def parts(ledger: Ledger, job: JobView) -> tuple[SubJobView, ...]:
-    """The sub-groups of a job in the order of their keys."""
-    if not job.group.spec.sub_group_policy:
-        return (SubJobView(ledger, job, None, job.tasks()),)
-    marks = ledger.snapshot.tasks.marks
-    subjobs = [
-        SubJobView(ledger, job, None if mark == NONE else marks[mark], rows)
-        for mark, rows in ledger.snapshot.parts(job.row).items()
-    ]
-    return tuple(sorted(subjobs, key=lambda part: (part.number, part.key)))
-
-
-def part_of(ledger: Ledger, job: JobView, task: int) -> SubJobView:
-    """The sub-group that a task of the job is in."""
-    if not job.group.spec.sub_group_policy:
-        return SubJobView(ledger, job, None, job.tasks())
-    mark = int(ledger.snapshot.tasks.mark[task])
-    rows = ledger.snapshot.parts(job.row)[mark]
-    return SubJobView(ledger, job, None if mark == NONE else ledger.snapshot.tasks.marks[mark], rows)
 
 
 def spanned(ledger: Ledger, tasks: Rows) -> int:

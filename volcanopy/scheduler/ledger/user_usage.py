@@ -11,11 +11,9 @@ from typing import Self
 import numpy as np
 
 from volcanopy.scheduler.model.queue_limits import Cap, Limits, Subject
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import HOLDING
-
-_HOLDING = np.flatnonzero(HOLDING)
 
 
 class Pools:
@@ -157,11 +155,8 @@ class Pools:
 
     def _sums(self, amounts: Ints) -> list[list[int]]:
         """By pool: the sums of (R, J) amounts over its jobs, of what is limited."""
-        sums: dict[int, list[int]] = {}
-        for dim in {dim for cap in self.caps for dim, _ in cap.amounts}:
-            column = np.zeros(len(self.counting), dtype=np.int64)
-            np.add.at(column, self.kind, amounts[dim])
-            sums[dim] = column.tolist()
+        dims = list({dim for cap in self.caps for dim, _ in cap.amounts})
+        sums = dict(zip(dims, sums_by(self.kind, amounts[dims], len(self.counting)).tolist(), strict=True))
         sums_of_pools = [[0] * len(cap.amounts) for cap in self.caps]
         for kind, pools in enumerate(self.bounding):
             for pool in pools:
@@ -172,8 +167,6 @@ class Pools:
 
 def _admitted(snapshot: Snapshot) -> Mask:
     """(J,): the jobs that count as admitted: those that are and are not blocked, and those with allocated resources."""
-    jobs = snapshot.jobs
-    phase = jobs.phase
+    jobs, phase = snapshot.jobs, snapshot.jobs.phase
     admitted: Mask = (phase == "Inqueue") | (phase == "Running") | (phase == "Unknown")
-    grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
-    return grouped & ((admitted & ~snapshot.blocked) | (jobs.counts[_HOLDING].sum(axis=0) > 0))
+    return jobs.grouped & ((admitted & ~snapshot.blocked) | jobs.counts[HOLDING].any(axis=0))
