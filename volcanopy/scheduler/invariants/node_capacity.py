@@ -34,7 +34,7 @@ def _beyond(
     nodes = np.unique(node[newcomers])
     place = np.full(len(snapshot.nodes) + 1, NONE, dtype=np.intp)  # the last entry serves tasks without a node
     place[nodes] = np.arange(len(nodes))
-    rows = np.flatnonzero(counted & (place[node] != NONE))
+    rows = np.flatnonzero(counted)
     taken = moves.sums(rows, place[node[rows]], len(nodes))
     requested: Ints = moves.sums(newcomers, place[node[newcomers]], len(nodes))
     allocatable = snapshot.nodes.allocatable.values[:, nodes]

@@ -19,17 +19,16 @@ from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
 
-def _mask(*statuses: Status) -> Mask:
-    mask = np.zeros(len(Status), dtype=np.bool_)
-    mask[list(statuses)] = True
-    return mask
+def mask(*statuses: Status) -> Mask:
+    """(statuses,): which these are."""
+    return np.isin(np.arange(len(Status)), statuses)
 
 
-STARTED = _mask(Status.BINDING, Status.BOUND, Status.RUNNING)
+STARTED = mask(Status.BINDING, Status.BOUND, Status.RUNNING)
 """Runs, or is about to: has a node and does not terminate."""
-PRESENT = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)  # Counts for the minimum of its gang.
-ON_NODE = _mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)  # Uses resources of its node now.
-_EVICTABLE = _mask(Status.BOUND, Status.RUNNING)
+PRESENT = mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.SUCCEEDED)  # Counts for the minimum of its gang.
+ON_NODE = mask(Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING)  # Uses resources of its node now.
+_EVICTABLE = mask(Status.BOUND, Status.RUNNING)
 WITH_PREEMPTOR = ("preempt", "reclaim", "consolidate")  # The actions whose evictions have a preemptor.
 
 
@@ -85,8 +84,8 @@ class Moves:
 
     def queue_of(self, rows: Rows) -> Index:
         """(k,): the queues of tasks, NONE without one."""
-        jobs = self.snapshot.tasks.job[rows]
-        return np.where(jobs == NONE, np.int32(NONE), np.append(self.snapshot.jobs.queue, np.int32(NONE))[jobs])
+        of_job = np.append(self.snapshot.jobs.queue, np.int32(NONE))  # the last entry is for tasks without a job
+        return of_job[self.snapshot.tasks.job[rows]]
 
     def key(self, row: int) -> str:
         """``namespace/name`` of a task."""
@@ -97,8 +96,10 @@ class Moves:
         shapes = self.snapshot.tasks.shape[rows]
         return self.shape_requests.of(shapes)[:, shapes]
 
-    def sums(self, rows: Rows, groups: Rows, count: int) -> Ints:
-        """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row."""
+    def sums(self, rows: Rows, groups: Rows | Index, count: int) -> Ints:
+        """(R, count): the summed requests of the tasks of each group; ``groups`` is the group of each row, or NONE."""
+        known = groups != NONE
+        rows, groups = rows[known], groups[known].astype(np.intp)
         shapes = self.snapshot.tasks.shape[rows]
         requests = self.shape_requests.of(shapes)
         if count * requests.shape[1] < len(rows):  # few equivalence classes: count tasks by class

@@ -142,9 +142,7 @@ def _queues_by_job(moves: Moves) -> dict[str, int]:
 
 
 def _by_queue(moves: Moves, rows: Rows) -> Ints:
-    queues = moves.queue_of(rows)
-    known = queues != NONE
-    return moves.sums(rows[known], queues[known].astype(np.intp), len(moves.snapshot.queues))
+    return moves.sums(rows, moves.queue_of(rows), len(moves.snapshot.queues))
 
 
 def _rolled_up(queues: QueueTable, values: Ints) -> Ints:

@@ -49,11 +49,9 @@ def _free(moves: Moves, starts: Rows) -> Ints:
     nodes = moves.snapshot.nodes
     used = ON_NODE[moves.status] | moves.waits
     used[starts] = False
-    rows = np.flatnonzero(used & (moves.node != NONE))
-    free: Ints = nodes.allocatable.values - moves.sums(rows, moves.node[rows].astype(np.intp), len(nodes))
-    if len(moves.moved):
-        free -= moves.sums(moves.moved, moves.moved_to, len(nodes))
-    return free
+    rows = np.flatnonzero(used)
+    free: Ints = nodes.allocatable.values - moves.sums(rows, moves.node[rows], len(nodes))
+    return free - moves.sums(moves.moved, moves.moved_to, len(nodes))
 
 
 def _missing_members(moves: Moves, job: int) -> Rows:

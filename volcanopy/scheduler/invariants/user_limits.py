@@ -8,16 +8,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves
+from volcanopy.scheduler.invariants.plan_outcome import STARTED, Moves, mask
 from volcanopy.scheduler.model.job_tables import JobTable
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
 _ADMITTED = ("Inqueue", "Running", "Unknown")
-_SCHEDULED = np.isin(
-    np.arange(len(Status)), (Status.BOUND, Status.RUNNING, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
-)
+_SCHEDULED = mask(Status.BOUND, Status.RUNNING, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
 
 
 def beyond_limits(moves: Moves) -> list[str]:
@@ -33,10 +31,10 @@ def beyond_limits(moves: Moves) -> list[str]:
         return []
     counted = _counted(snapshot) & ~_withdrawn(moves)
     counted[new] = True
-    rows = np.flatnonzero((STARTED[moves.status] | moves.waits) & (snapshot.tasks.job != NONE))
-    held = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
-    rows = moves.placed[snapshot.tasks.job[moves.placed] != NONE]
-    added = moves.sums(rows, snapshot.tasks.job[rows].astype(np.intp), len(snapshot.jobs))
+    held, added = (
+        moves.sums(rows, snapshot.tasks.job[rows], len(snapshot.jobs))
+        for rows in (np.flatnonzero(STARTED[moves.status] | moves.waits), moves.placed)
+    )
     violations: list[str] = []
     for row in limited:
         queue = snapshot.queues.objects[row]
@@ -94,9 +92,8 @@ def _withdrawn(moves: Moves) -> Mask:
 def _counted(snapshot: Snapshot) -> Mask:
     """(J,): the jobs that are admitted and not blocked, or have allocated resources."""
     jobs = snapshot.jobs
-    grouped = np.array([group is not None for group in jobs.groups.tolist()], dtype=np.bool_)
     admitted = np.logical_or.reduce([jobs.phase == phase for phase in _ADMITTED])
-    return grouped & ((admitted & ~snapshot.blocked) | (_count(snapshot, STARTED) > 0))
+    return jobs.grouped & ((admitted & ~snapshot.blocked) | (_count(snapshot, STARTED) > 0))
 
 
 def _count(snapshot: Snapshot, statuses: Mask) -> Ints:
