@@ -8,7 +8,7 @@ The CEL library has no custom value types: quantities and versions are strings, 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,14 +27,11 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 _FAULTS = (KeyError, IndexError, ZeroDivisionError, TypeError, ValueError, RuntimeError, OverflowError)
 
 
-class Verdict:
+class Verdict(NamedTuple):
     """The result of an expression for a device."""
 
-    __slots__ = ("fault", "matches")
-
-    def __init__(self, matches: bool, fault: str = "") -> None:
-        self.matches = matches
-        self.fault = fault  # The error of the evaluation, empty without one.
+    matches: bool
+    fault: str = ""  # The error of the evaluation, empty without one.
 
 
 class Expression:

@@ -138,12 +138,9 @@ class DynamicResources:
             if claim in pod_devices.allocated or claim.metadata.key in assumed
         ]
         remaining = [claim for claim in pod_devices.unallocated if claim.metadata.key not in assumed]
-        if remaining:
-            result = self._allocate_on(remaining, node)
-            for number, claim in enumerate(remaining):
-                own = [device for device in result or () if device.claim == number]
-                if result is not None:
-                    choices.append(self._choice(claim, own))
+        allocated = self._allocate_on(remaining, node) if remaining else None
+        for number, claim in enumerate(remaining if allocated is not None else ()):
+            choices.append(self._choice(claim, [device for device in allocated or () if device.claim == number]))
         return tuple(sorted(choices, key=lambda choice: choice[0].claim))
 
     # Claims of a pod

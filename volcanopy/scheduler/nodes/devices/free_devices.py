@@ -48,7 +48,6 @@ class FreeDevices:
         return known[1], matching.failed
 
     def _sync(self) -> None:
-        """Follow the placements of the session."""
         assumed, ids = self._assumed.devices(), self._devices.ids
         changed = self._assumed.changed_devices[self._seen :]
         self._seen += len(changed)

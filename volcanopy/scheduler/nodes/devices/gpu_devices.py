@@ -148,7 +148,6 @@ class GpuDevices:
         return needs[key]
 
     def _read(self, claims: Sequence[devices.ResourceClaim]) -> CardNeed | None:
-        """Return what these claims request together."""
         number, masks = 0, dict[bytes, Mask]()
         for device_request in device_requests(claims):
             options = [request for _, request in device_request.options]

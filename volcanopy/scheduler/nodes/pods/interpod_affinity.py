@@ -114,7 +114,6 @@ class InterPodAffinity:
         return cached_by_shapes(self._traits, "terms of shapes", self._shapes, lambda: _terms_by_selector(self._shapes))
 
     def _part(self, term: Term, weight: int = 1) -> _Part:
-        """Return the pods that a term is about."""
         tally = self._pod_counts.of_selectors((term.selector,), terminating=True)
         return tally, domains(term.topology_key, self._traits), weight
 

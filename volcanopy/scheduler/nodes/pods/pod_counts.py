@@ -12,6 +12,7 @@ session: the preemptor may take their place.
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from weakref import proxy
 
 import numpy as np
@@ -119,7 +120,6 @@ class PodCounts:
         self.ledger = cluster.ledger
         self._tallies: dict[tuple[frozenset[tuple[int, int]], bool], Tally] = {}
         self._current: deque[Tally] = deque()
-        self._has_tasks: Mask | None = None
 
     def tally(self, weights: Mapping[int, int], terminating: bool) -> Tally:
         """Return the tally of the present tasks of these shapes, each by its weight, with or without terminating ones."""
@@ -168,8 +168,9 @@ class PodCounts:
 
     def has_tasks(self, shape: int) -> bool:
         """Return whether a task of this shape is or may be placed on a node."""
-        if self._has_tasks is None:
-            self._has_tasks = np.zeros(len(self.snapshot.shapes.specs), dtype=np.bool_)
-            tasks = self.snapshot.tasks
-            self._has_tasks[tasks.shape[_PLACEABLE[tasks.status]]] = True
-        return bool(self._has_tasks[shape])
+        return shape in self._placeable
+
+    @cached_property
+    def _placeable(self) -> frozenset[int]:
+        tasks = self.snapshot.tasks
+        return frozenset(np.unique(tasks.shape[_PLACEABLE[tasks.status]]).tolist())

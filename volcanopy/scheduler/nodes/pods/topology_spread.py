@@ -122,13 +122,7 @@ class PodTopologySpread:
 
 
 def _is_empty(constraint: core.TopologySpreadConstraint) -> bool:
-    selector = constraint.label_selector
-    return (
-        selector is not None
-        and not selector.match_labels
-        and not selector.match_expressions
-        and not constraint.match_label_keys
-    )
+    return constraint.label_selector == core.LabelSelector() and not constraint.match_label_keys
 
 
 def _all_labels(constraints: list[_Constraint]) -> Mask:

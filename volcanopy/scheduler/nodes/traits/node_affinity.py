@@ -4,7 +4,7 @@ Each requirement is evaluated once per distinct value of its label; the results 
 value numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,9 +62,9 @@ def eligible(spec: core.PodSpec, traits: NodeTraits) -> Mask | None:
         return None
 
     def make() -> Mask:
-        mask = np.ones(len(traits.objects), dtype=np.bool_)
-        for key, value in selector.items():
-            mask &= _matches(core.Requirement(key=key, operator="In", values=(value,)), traits)
+        mask = all_of(
+            (core.Requirement(key=key, operator="In", values=(value,)) for key, value in selector.items()), traits
+        )
         if affinity is not None:
             mask &= any_term(affinity.node_selector_terms, traits)
         return frozen(mask)
@@ -93,13 +93,19 @@ def any_term(terms: tuple[core.NodeSelectorTerm, ...], traits: NodeTraits) -> Ma
     for term in terms:
         if not term.match_expressions and not term.match_fields:
             continue
-        mask = np.ones(len(traits.objects), dtype=np.bool_)
-        for requirement in term.match_expressions:
-            mask &= _matches(requirement, traits)
+        mask = all_of(term.match_expressions, traits)
         for requirement in term.match_fields:
             mask &= _matches_field(requirement, traits)
         chosen |= mask
     return chosen
+
+
+def all_of(requirements: Iterable[core.Requirement], traits: NodeTraits) -> Mask:
+    """Return the (N,) mask of the nodes that match all of these requirements."""
+    mask = np.ones(len(traits.objects), dtype=np.bool_)
+    for requirement in requirements:
+        mask &= _matches(requirement, traits)
+    return mask
 
 
 def _matches(requirement: core.Requirement, traits: NodeTraits) -> Mask:

@@ -13,6 +13,8 @@ from volcanopy.scheduler.nodes.traits.trait_cache import cached
 
 CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """The taint that stands for a cordoned node."""
+_CONDITIONS = "node.kubernetes.io/"
+"""The beginning of the taints that Kubernetes sets for conditions of nodes."""
 _FILTERED_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -89,12 +91,9 @@ def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ma
 def out_of_service(traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes that are cordoned or not ready, which may return."""
     known = node_specs(traits)
-    return known.mask(spec.unschedulable or any(map(_is_condition, spec.taints)) for spec in known.specs)
-
-
-def _is_condition(taint: core.Taint) -> bool:
-    """Return whether Kubernetes sets the taint for a condition of the node."""
-    return taint.key.startswith("node.kubernetes.io/")
+    return known.mask(
+        spec.unschedulable or any(taint.key.startswith(_CONDITIONS) for taint in spec.taints) for spec in known.specs
+    )
 
 
 def untolerated_preferences(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Ints:

@@ -8,14 +8,14 @@ from volcanopy.scheduler.model.snapshot import ShapeTable
 
 V = TypeVar("V")
 LIMIT = 1024
-"""The maximum number of values of one kind, evicted in order of insertion. A mask over 5,000 nodes has 5 kB."""
+"""The usual maximum number of values of one kind, evicted in order of insertion. A mask over 5,000 nodes has 5 kB."""
 
 
-def cached(traits: NodeTraits, kind: str, key: Hashable, compute: Callable[[], V]) -> V:
+def cached(traits: NodeTraits, kind: str, key: Hashable, compute: Callable[[], V], limit: int = LIMIT) -> V:
     """Return the value of this kind for ``key``, computed if it is not cached."""
     values: dict[Hashable, V] = traits.memo.setdefault(kind, {})
     if key not in values:
-        if len(values) >= LIMIT:
+        if len(values) >= limit:
             del values[next(iter(values))]
         values[key] = compute()
     return values[key]

@@ -145,10 +145,8 @@ class VolumeBinding:
                 indices = available.suitable(claim, taken)
                 accessible = indices[available.accessible[indices, node]]
                 candidates[claim.metadata.key] = [available.names[index] for index in accessible.tolist()]
-            provisionable = {claim.metadata.key: bool(self._provisionable(claim)[0][node]) for claim in remaining}
-            matched = (
-                volume_matching.match(remaining, candidates, lambda claim: provisionable[claim.metadata.key]) or {}
-            )
+            provisionable = {claim.metadata.key for claim in remaining if self._provisionable(claim)[0][node]}
+            matched = volume_matching.match(remaining, candidates, provisionable) or {}
             uids = {claim.metadata.key: claim.metadata.uid for claim in remaining}
             chosen += [VolumeChoice(key, uids[key], volume) for key, volume in matched.items()]
         return tuple(sorted(chosen, key=lambda choice: choice.claim))
@@ -279,10 +277,7 @@ class VolumeBinding:
         return volume_topology.accessible_mask(volume, self._traits)
 
     def _only(self, node: int) -> Mask:
-        mask = np.zeros(len(self._traits.objects), dtype=np.bool_)
-        if node >= 0:
-            mask[node] = True
-        return mask
+        return np.arange(len(self._traits.objects)) == node
 
     # Other users of the volumes
 
@@ -328,7 +323,7 @@ def _all_bindable(options: list[_Options], candidates: Mask) -> Mask:
             ]
             for option in options
         }
-        can = {option.claim.metadata.key for option in options if option.provisionable[node]}
-        if volume_matching.match(claims, names, lambda claim, can=can: claim.metadata.key in can) is not None:  # type: ignore[misc]
+        provisionable = {option.claim.metadata.key for option in options if option.provisionable[node]}
+        if volume_matching.match(claims, names, provisionable) is not None:
             result[nodes[class_of == number]] = True
     return result

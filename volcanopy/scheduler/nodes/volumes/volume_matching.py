@@ -4,7 +4,7 @@ As in the volume controller, a claim gets the smallest suitable volume. Beyond t
 for volumes are matched so that as few of them as possible remain without one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from volcanopy.api import quantity
 from volcanopy.api.builtin import storage
@@ -56,21 +56,20 @@ def is_large_enough(volume: storage.PersistentVolume, claim: storage.PersistentV
 def match(
     claims: Sequence[storage.PersistentVolumeClaim],
     candidates: Mapping[str, Sequence[str]],
-    can_provision: Callable[[storage.PersistentVolumeClaim], bool],
+    provisionable: Collection[str],
 ) -> dict[str, str] | None:
     """Return the volume of each claim by key, empty for one to be provisioned; None if a claim can have neither.
 
     ``candidates`` are the names of the suitable, accessible volumes of each claim, the best first. Claims are matched in
-    order of their size, those that cannot be provisioned first.
+    order of their size, those that are not ``provisionable`` first.
     """
-    provisionable = {claim.metadata.key: can_provision(claim) for claim in claims}
     order = sorted(
-        claims, key=lambda claim: (provisionable[claim.metadata.key], requested_size(claim), claim.metadata.key)
+        claims, key=lambda claim: (claim.metadata.key in provisionable, requested_size(claim), claim.metadata.key)
     )
     claim_of: dict[str, str] = {}
     for claim in order:
         key = claim.metadata.key
-        if not _augment(key, candidates, claim_of, set()) and not provisionable[key]:
+        if not _augment(key, candidates, claim_of, set()) and key not in provisionable:
             return None
     volume_of = {key: volume for volume, key in claim_of.items()}
     return {claim.metadata.key: volume_of.get(claim.metadata.key, "") for claim in claims}

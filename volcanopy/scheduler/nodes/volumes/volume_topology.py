@@ -25,25 +25,19 @@ ZONES = (
 _CACHE_SIZE = 65_536
 
 
-def accessible_nodes(volume: storage.PersistentVolume, traits: NodeTraits) -> Rows | None:
-    """Return the rows of the nodes from which a volume is accessible; None for all."""
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return None
-    known: dict[bytes, Rows] = traits.memo.setdefault("accessible nodes", {})
-    key = _ENCODE(affinity.required)
-    if key not in known:
-        if len(known) >= _CACHE_SIZE:
-            known.clear()
-        known[key] = np.flatnonzero(node_affinity.any_term(affinity.required.node_selector_terms, traits))
-    return known[key]
-
-
 def accessible_mask(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes from which a volume is accessible."""
-    rows = accessible_nodes(volume, traits)
-    if rows is None:
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
         return np.ones(len(traits.objects), dtype=np.bool_)
+    terms = affinity.required.node_selector_terms
+    rows: Rows = cached(
+        traits,
+        "accessible nodes",
+        _ENCODE(terms),
+        lambda: np.flatnonzero(node_affinity.any_term(terms, traits)),
+        _CACHE_SIZE,
+    )
     mask = np.zeros(len(traits.objects), dtype=np.bool_)
     mask[rows] = True
     return mask
@@ -62,11 +56,10 @@ def outside_zone(volume: storage.PersistentVolume, traits: NodeTraits) -> Mask |
         unlabelled = np.ones(len(traits.objects), dtype=np.bool_)
         for key in ZONES:
             unlabelled &= traits.label(key)[0] < 0
-        fits = np.ones(len(traits.objects), dtype=np.bool_)
-        for key, value in labels.items():
-            requirement = core.Requirement(key=key, operator="In", values=tuple(value.split("__")))
-            fits &= node_affinity.any_term((core.NodeSelectorTerm(match_expressions=(requirement,)),), traits)
-        return frozen(~fits & ~unlabelled)
+        zones = (
+            core.Requirement(key=key, operator="In", values=tuple(value.split("__"))) for key, value in labels.items()
+        )
+        return frozen(~node_affinity.all_of(zones, traits) & ~unlabelled)
 
     return cached(traits, "volume zones", _ENCODE(labels), make)
 
@@ -119,10 +112,7 @@ def _selected(selector: core.LabelSelector, traits: NodeTraits) -> Mask:
     labels: Iterable[core.Requirement] = (
         core.Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()
     )
-    expressions = (*labels, *selector.match_expressions)
-    if not expressions:
-        return np.ones(len(traits.objects), dtype=np.bool_)
-    return node_affinity.any_term((core.NodeSelectorTerm(match_expressions=expressions),), traits)
+    return node_affinity.all_of((*labels, *selector.match_expressions), traits)
 
 
 class AvailableVolumes:
@@ -133,8 +123,7 @@ class AvailableVolumes:
         self.accessible: Mask = np.zeros((len(volumes), len(traits.objects)), dtype=np.bool_)
         """(P, N): the nodes from which each is accessible."""
         for index, volume in enumerate(volumes):
-            nodes = accessible_nodes(volume, traits)
-            self.accessible[index, slice(None) if nodes is None else nodes] = True
+            self.accessible[index] = accessible_mask(volume, traits)
         self._volumes = volumes
         self._indices = {name: index for index, name in enumerate(self.names)}
         self._masks: dict[bytes, Mask] = {}
