@@ -255,7 +255,6 @@ class Explainer:
         return rejected if others < job.min_available else []
 
     def _pod(self, key: str) -> core.Pod:
-        """A pod of the snapshot."""
         snapshot = self._session.snapshot
         row = snapshot.task_row(key)
         assert row is not None

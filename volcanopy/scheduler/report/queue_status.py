@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from volcanopy.api import core, quantity
+from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.engine.shares.usage import queue_usage, usage_texts
@@ -39,7 +40,8 @@ class QueueStatuses(QueueAmounts):
         """Return the changed queue statuses, ordered by name."""
         zero = np.zeros_like(self.allocated)
         tables = [self.allocated, self.fair_share, self.guaranteed, self.borrowed, self.waiting]
-        amounts = _reportable(np.array([zero if table is None else table for table in tables]))
+        amounts = np.array([zero if table is None else table for table in tables])
+        amounts[(amounts >= UNLIMITED) | (amounts < 0)] = 0  # unlimited and negative amounts are not reported
         shares = self._hundredths()
         queues, observed = self.queues, self.queues.observed
         changed = np.logical_or.reduce(amounts != observed.reported, axis=(0, 1)) | (shares != observed.reported_share)
@@ -85,8 +87,8 @@ def queue_statuses(session: Session) -> QueueStatuses:
     now, users = session.snapshot.now, _users(session)
     shares = session.quotas.reported()
     reserved = queues.guarantee.values if shares is None else shares.reserved
-    guaranteed = queues.lasting("guaranteed", (reserved,), lambda: queues.covering(summable(reserved)))
-    waiting = queues.rolled_up(summable(_waiting(session, of_job, len(queues))))
+    guaranteed = queues.lasting("guaranteed", (reserved,), lambda: queues.covering(within_sum(reserved)))
+    waiting = queues.rolled_up(within_sum(_waiting(session, of_job, len(queues))))
     if shares is None:
         return QueueStatuses(axis, queues, allocated, None, None, guaranteed, None, waiting, None, *past, now, users)
     for row, held in shares.devices.items():
@@ -129,19 +131,6 @@ def allocated_share(allocated: Ints, fair_share: Ints) -> Floats:
     return np.where(without, allocated.any(axis=0), ratios.max(axis=0, initial=0.0)).astype(np.float64)
 
 
-def summable(values: Ints) -> Ints:
-    """Return (R, M) amounts, reduced where their sum would overflow."""
-    if not values.size or (values.sum(axis=1, dtype=np.float64) < UNLIMITED).all():
-        return values
-    return np.minimum(values, UNLIMITED // values.shape[1])
-
-
-def _reportable(amounts: Ints) -> Ints:
-    """Return the amounts, in which 0 replaces unlimited and negative ones, which are not reported."""
-    amounts[(amounts >= UNLIMITED) | (amounts < 0)] = 0
-    return amounts
-
-
 def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     """(R, count): the requests of pods without a node, and the rest of the minimal resources of waiting jobs.
 
@@ -161,7 +150,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
         return sums
     pending = jobs.pending.values[:, rows]
     requested = jobs.allocated.values[:, rows] + pending
-    rest = np.maximum(summable(jobs.min_resources.values[:, rows]) - requested, 0)
+    rest = np.maximum(jobs.min_resources.values[:, rows] - requested, 0)
     more = np.where(starting & jobs.has_min_resources[rows], rest, 0)
     sums += sums_by(owner[rows], pending - snapshot.gated[:, rows] + more, count)
     if not len(ledger.moved):
@@ -170,8 +159,7 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     now = ledger.status[moved]
     placed = moved[(tasks.status[moved] == Status.PENDING) & (now != Status.PENDING) & (now != Status.PIPELINED)]
     placed = placed[owner[tasks.job[placed]] != NONE]
-    np.subtract.at(sums.T, owner[tasks.job[placed]], snapshot.shapes.request.values.T[tasks.shape[placed]])
-    return sums
+    return sums - sums_by(owner[tasks.job[placed]], snapshot.requests(placed), count)
 
 
 def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints | None:
@@ -181,8 +169,5 @@ def _pipelined(session: Session, owner: Index | Rows, count: int) -> Ints | None
     rows = np.unique(moved[ledger.status[moved] == Status.PIPELINED.value]) if len(moved) else moved
     if not len(rows):
         return None
-    sums = np.zeros((len(session.snapshot.axis), count), dtype=np.int64)
-    for row in rows.tolist():
-        if owner[table.job[row]] != NONE:
-            sums[:, owner[table.job[row]]] += ledger.request(row)
-    return sums
+    rows = rows[owner[table.job[rows]] != NONE]
+    return sums_by(owner[table.job[rows]], session.snapshot.requests(rows), count)
