@@ -195,11 +195,8 @@ def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
     if None not in queues.objects:
         return
-    missing = np.array([queue is None for queue in queues.objects], dtype=np.bool_)
-    rows = np.flatnonzero(jobs.queue != NONE)
-    for row in sorted(rows[missing[jobs.queue[rows]]].tolist(), key=lambda row: str(jobs.keys[row])):
-        if jobs.groups[row] is None:
-            continue
+    rows = np.flatnonzero(jobs.grouped & (jobs.queue != NONE) & ~queues.exists[jobs.queue])
+    for row in sorted(rows.tolist(), key=lambda row: str(jobs.keys[row])):
         job = JobView(session.ledger, row)
         if job.is_ready and not session.ledger.job_counts[Status.PENDING, row] and job.phase != "Pending":
             continue
