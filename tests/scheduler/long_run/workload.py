@@ -7,7 +7,6 @@ from functools import cached_property
 from random import Random
 
 from volcanopy.api import core, names, quantity
-from volcanopy.scheduler.model.pod_fields import RUNTIME_KEY
 
 SMALL = (1, 1, 2, 4)
 """Pods of a job of the usual mix."""
@@ -143,7 +142,7 @@ def job(single: Single, now: datetime, stream: Stream | None = None) -> Job:
         status=core.PodGroupStatus(phase="Pending"),
     )
     annotations = {"scheduling.k8s.io/group-name": single.name}
-    annotations |= {RUNTIME_KEY: f"{single.minutes * 60}s"} if single.declared else {}
+    annotations |= {names.MAX_RUNTIME: f"{single.minutes * 60}s"} if single.declared else {}
     container = core.Container(resources=core.ResourceRequirements(requests={"cpu": single.cpu}))
     spec = core.PodSpec(scheduler_name="volcanopy", containers=(container,), priority=single.priority or None)
     pods = {}

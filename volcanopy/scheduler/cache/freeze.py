@@ -35,7 +35,8 @@ class Layout:
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
-        self._names: tuple[tuple[str, ...], Mapping[str, int]] | None = None
+        self._names: tuple[str, ...] = ()
+        self._index: Mapping[str, int] = {}
         self._traits = NodeTraits(())
         self._images_current = True
         self._shapes: tuple[int, int, ShapeTable] | None = None
@@ -51,7 +52,7 @@ class Layout:
 
     def nodes_changed(self) -> None:
         """Mark the list of nodes or their traits as changed."""
-        self._rows = self._names = self._allocatable = self._places = self._assigned = self._on_nodes = None
+        self._rows = self._allocatable = self._places = self._assigned = self._on_nodes = None
 
     def allocatable_changed(self) -> None:
         """Mark the allocatable resources of a node as changed."""
@@ -81,7 +82,6 @@ class Layout:
         return known
 
     def _node_table(self, state: StateTables, rows: Rows, places: Index | None, allocatable: Allocatable) -> NodeTable:
-        names, index = self.node_names(state)
         changes, copies = Changes(len(rows), None, rows), self._copies
         if places is not None:
             changed = np.fromiter(state.nodes.changed, dtype=np.intp)
@@ -98,8 +98,8 @@ class Layout:
         if self._assigned is None or self._assigned[0] != state.assignments:
             self._assigned = (state.assignments, tuple(state.nodes.plain["assigned_pods"][rows].tolist()))
         return NodeTable(
-            names=names,
-            index=index,
+            names=self._names,
+            index=self._index,
             traits=self._traits,
             allocatable=allocatable,
             used=Columns(state.axis, copies["used"]),
@@ -148,6 +148,8 @@ class Layout:
         """Return the rows of the nodes in the order of their names, and their traits."""
         if self._rows is None:
             self._rows = state.node_rows()
+            self._names = tuple(state.nodes.keys[self._rows].tolist())
+            self._index = {name: row for row, name in enumerate(self._names)}
             lasting = self._traits.lasting
             self._traits = NodeTraits(_objects(state, self._rows))
             self._traits.lasting = lasting
@@ -155,13 +157,6 @@ class Layout:
             self._traits = self._traits.with_images_of(NodeTraits(_objects(state, self._rows)))
         self._images_current = True
         return self._rows, self._traits
-
-    def node_names(self, state: StateTables) -> tuple[tuple[str, ...], Mapping[str, int]]:
-        """Return the names of the nodes in order, and the position of each."""
-        if self._names is None:
-            names = tuple(state.nodes.keys[self.nodes(state)[0]].tolist())
-            self._names = names, {name: row for row, name in enumerate(names)}
-        return self._names
 
     def shapes(self, state: StateTables) -> ShapeTable:
         """Return the table of shapes, rebuilt when shapes or resources were added."""

@@ -12,10 +12,8 @@ from volcanopy.scheduler.model.plan import Bind, Evict
 class PodWrites:
     """The assumed binds and evictions, and the pods whose bind or eviction was rejected; all by the key of the pod."""
 
-    binds: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The uid and the node of assumed binds."""
-    annotations: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """The annotations of assumed binds."""
+    binds: dict[str, tuple[str, str, Mapping[str, str]]] = field(default_factory=dict)
+    """The uid, the node and the annotations of assumed binds."""
     evictions: dict[str, str] = field(default_factory=dict)
     """The uid of assumed evictions."""
     backoffs: dict[str, str] = field(default_factory=dict)
@@ -25,10 +23,8 @@ class PodWrites:
         """Assume an effect on the pod of this uid."""
         if isinstance(effect, Evict):
             self.evictions[effect.pod] = uid
-            return
-        self.binds[effect.pod] = (uid, effect.node)
-        if effect.annotations:
-            self.annotations[effect.pod] = effect.annotations
+        else:
+            self.binds[effect.pod] = uid, effect.node, effect.annotations
 
     def concern(self, key: str, uid: str) -> bool:
         """Whether there is anything about the pod of this uid."""
@@ -36,7 +32,7 @@ class PodWrites:
 
     def drop(self, key: str) -> None:
         """Drop what concerns a pod."""
-        for entries in (self.binds, self.annotations, self.evictions, self.backoffs):
+        for entries in (self.binds, self.evictions, self.backoffs):
             entries.pop(key, None)
 
     def confirm(self, key: str, pod: core.Pod) -> None:
@@ -44,7 +40,6 @@ class PodWrites:
         uid, bind = pod.metadata.uid, self.binds.get(key)
         if bind is not None and (pod.spec.node_name or uid != bind[0] or pod_fields.is_over(pod)):
             del self.binds[key]
-            self.annotations.pop(key, None)
         if key in self.evictions and (pod.is_terminating or uid != self.evictions[key]):
             del self.evictions[key]
         if self.backoffs.get(key, uid) != uid:

@@ -85,7 +85,6 @@ class StateTables:
     """The data of the cluster state: tables, objects by name, and the numbers of shapes, marks and submitters."""
 
     def __init__(self, scheduler_names: Iterable[str] = ("volcanopy", ""), default_queue: str = "default") -> None:
-        """Scheduled are pods with one of ``scheduler_names``; groups without a queue are in ``default_queue``."""
         self.scheduler_names = frozenset(scheduler_names)
         self.default_queue = default_queue
         self.axis = Axis()

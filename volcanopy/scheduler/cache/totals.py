@@ -88,7 +88,8 @@ def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) ->
             state.assignments += 1
     elif _ON_NODE[state.tasks.plain["status"][row]]:
         key, pod = state.tasks.keys[row], state.tasks.plain["pods"][row]
-        assigned = claim_tables.assigned_pod(row, pod, state.writes.annotations.get(key, {}))
+        annotations = state.writes.binds[key][2] if key in state.writes.binds else {}
+        assigned = claim_tables.assigned_pod(row, pod, annotations)
         if assigned is not None:
             column[node] = claim_tables.with_assigned(known, assigned)
             state.assignments += 1

@@ -15,9 +15,7 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 GROUP_KEYS = (names.GROUP_NAME, names.POD_GROUP_NAME)
-ROLE_KEY = names.TASK_SPEC
 _MOST_PRIORITY = 2**31 - 1
-RUNTIME_KEY = names.MAX_RUNTIME
 _PHASES = {
     status.name.capitalize(): status for status in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
 }
@@ -70,7 +68,7 @@ def named_queue(pod: core.Pod) -> str:
 
 def role_of(pod: core.Pod) -> str:
     """The task template that a pod comes from, empty without one."""
-    return pod.metadata.annotations.get(ROLE_KEY) or pod.metadata.labels.get(ROLE_KEY, "")
+    return pod.metadata.annotations.get(names.TASK_SPEC) or pod.metadata.labels.get(names.TASK_SPEC, "")
 
 
 def is_over(pod: core.Pod) -> bool:
@@ -126,7 +124,8 @@ def duration(text: str) -> timedelta | None:
 
 def runtime(pod: core.Pod) -> float:
     """The longest that a pod runs, in seconds: by its deadline or its annotation; 0 without either."""
-    limit = duration(pod.metadata.annotations[RUNTIME_KEY]) if RUNTIME_KEY in pod.metadata.annotations else None
+    text = pod.metadata.annotations.get(names.MAX_RUNTIME)
+    limit = None if text is None else duration(text)
     deadline = pod.spec.active_deadline_seconds or 0
     if limit is None:
         return float(deadline)

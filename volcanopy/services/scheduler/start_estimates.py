@@ -246,7 +246,7 @@ def expected_pods(group: core.PodGroup, scheduler_name: str) -> Iterable[core.Po
     for number in range(count):
         annotations = {pod_fields.GROUP_KEYS[0]: meta.name}
         if number < len(roles):
-            annotations[pod_fields.ROLE_KEY] = roles[number]
+            annotations[names.TASK_SPEC] = roles[number]
         yield core.Pod(
             metadata=core.Meta(
                 name=f"{meta.name}-expected-{number}",

@@ -229,7 +229,7 @@ class Store:
             return False
         key, node = item.metadata.key, item.spec.node_name
         known = self._pods.get(key)
-        if known is None or self.state.writes.binds.get(key) != (item.metadata.uid, node):
+        if known is None or self.state.writes.binds.get(key, ())[:2] != (item.metadata.uid, node):
             return False
         return pod_fields.same_pod(replace(known, spec=replace(known.spec, node_name=node)), item)
 
