@@ -232,7 +232,7 @@ class State(StateTables):
     # Nodes
 
     def _upsert_node(self, node: core.Node) -> None:
-        row = self.node_row(node.metadata.name)
+        row = self.nodes.row(node.metadata.name)
         previous = self.nodes.plain["objects"][row]
         if previous is not None and pod_fields.same_node(previous, node):
             return

@@ -114,10 +114,6 @@ class StateTables:
         self.measured: Measured | None = None
         self.previous: datetime | None = None  # the time of the previous cycle's snapshot
 
-    def node_row(self, name: str) -> int:
-        """Return the row of the node of this name, which need not exist yet."""
-        return self.nodes.row(name)
-
     def role_row(self, job: int, name: str) -> int:
         """Return the row of a role of a job."""
         known = self.job_roles.setdefault(job, {})

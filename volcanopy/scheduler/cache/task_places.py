@@ -40,7 +40,7 @@ def set_place(state: StateTables, row: int, key: str, pod: core.Pod) -> None:
     columns["pods"][row] = pod
     columns["status"][row] = status
     columns["node"][row] = node
-    columns["nominated"][row] = state.node_row(nominated) if nominated and status == Status.PENDING else NONE
+    columns["nominated"][row] = state.nodes.row(nominated) if nominated and status == Status.PENDING else NONE
     columns["started"][row] = pod_fields.seconds(pod.status.start_time)
     columns["gated"][row] = is_gated(pod) or backs_off
     columns["preemptable"][row] = pod_fields.flag(pod.metadata, names.PREEMPTABLE, absent=True) and not backs_off
@@ -53,7 +53,7 @@ def status_of(state: StateTables, key: str, pod: core.Pod) -> tuple[Status, int]
     """
     writes = state.writes
     status, name = pod_fields.status_of(pod, writes.binds.get(key, ("", ""))[1], key in writes.evictions)
-    node = state.node_row(name) if name else NONE
+    node = state.nodes.row(name) if name else NONE
     is_lost = bool(pod.spec.node_name) and ON_NODE[status] and state.nodes.plain["objects"][node] is None
     return Status.RELEASING if is_lost else status, node
 

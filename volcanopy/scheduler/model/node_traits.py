@@ -1,10 +1,12 @@
 """What of the nodes does not change with placements, and what follows from it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from volcanopy.api import core
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Index
 
 OF_IMAGES = frozenset({"any images", "image locality", "image sizes", "scores of shapes"})
@@ -24,6 +26,11 @@ class NodeTraits:
         self.lasting: dict[Any, Any] = {}
         """Handed on to the traits that come after: who keeps something here sees to it that it is still valid."""
         self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
+
+    @cached_property
+    def rows(self) -> Mapping[str, int]:
+        """The row of each node by its name."""
+        return {node.metadata.name: row for row, node in enumerate(self.objects)}
 
     def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
         """The traits of the same nodes when nothing but their images changed: only answers about images are forgotten."""

@@ -90,14 +90,9 @@ class Inventory:
     _matching: dict[bytes, Matching] = field(default_factory=dict)
 
     @cached_property
-    def rows(self) -> Mapping[str, int]:
-        """The rows of nodes by name."""
-        return {node.metadata.name: row for row, node in enumerate(self.traits.objects)}
-
-    @cached_property
     def items(self) -> Sequence[Item]:
         """(D,): grouped by node."""
-        return [item for name in self.rows for item in self.local.get(name, ()) if item.complete]
+        return [item for name in self.traits.rows for item in self.local.get(name, ()) if item.complete]
 
     @cached_property
     def ids(self) -> Mapping[DeviceId, int]:
@@ -107,14 +102,14 @@ class Inventory:
     @cached_property
     def node(self) -> Rows:
         """(D,): the row of each device's node."""
-        return np.array([self.rows[item.node] for item in self.items], dtype=np.intp)
+        return np.array([self.traits.rows[item.node] for item in self.items], dtype=np.intp)
 
     def matching(self, request: devices.ExactRequest) -> Matching:
         """Return which of the D devices match a request."""
         key = matching_key(request)
         if key not in self._matching:
             # An unknown class is an error on nodes without devices too.
-            failed = np.full(len(self.rows), request.device_class_name not in self.offers.classes)
+            failed = np.full(len(self.traits.rows), request.device_class_name not in self.offers.classes)
             result = self._matching[key] = Matching(np.zeros(len(self.items), dtype=np.bool_), failed)
             for row in np.unique(self.node).tolist():
                 suitable = self.suitable(self.traits.objects[row].metadata.name, row, request)
@@ -165,7 +160,7 @@ class Inventory:
         if not item.node:
             terms = None if item.selector is None else item.selector.node_selector_terms
             return None if terms is None else node_affinity.any_term(terms, self.traits)
-        return np.arange(len(self.rows)) == self.rows.get(item.node, -1)
+        return np.arange(len(self.traits.rows)) == self.traits.rows.get(item.node, -1)
 
     @property
     def is_local(self) -> bool:

@@ -70,7 +70,7 @@ def _publish(inventory: Inventory, classes: Sequence[str]) -> _Published:
     numbers = np.flatnonzero(selected)
     node = inventory.node[numbers]
     own = np.array([_sevenths(inventory.items[number]) for number in numbers.tolist()], dtype=np.int64)
-    return _Published(inventory, numbers, node, np.searchsorted(node, np.arange(len(inventory.rows) + 1)), own)
+    return _Published(inventory, numbers, node, np.searchsorted(node, np.arange(len(inventory.traits.rows) + 1)), own)
 
 
 def _sevenths(item: Item) -> int:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from volcanopy.api import core, quantity
+from volcanopy.api import quantity
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.model.snapshot import ShapeTable
 
@@ -34,16 +34,7 @@ def limits_by_shape(shapes: ShapeTable) -> Floats:
     """(2, S): the limits of cpu and memory of each shape, 0 where there is none."""
     limits = np.zeros((len(DIMS), len(shapes.specs)), dtype=np.float64)
     for number, spec in enumerate(shapes.specs):
-        own = limits_of(spec)
-        for place, name in enumerate(DIMS):
-            limits[place, number] = own.get(name, 0)
+        for container in spec.containers:
+            own = quantity.amounts(container.resources.limits)
+            limits[:, number] += [own.get(name, 0) for name in DIMS]
     return limits
-
-
-def limits_of(spec: core.PodSpec) -> dict[str, int]:
-    """The sum of the containers' limits, in base units by resource."""
-    total: dict[str, int] = {}
-    for container in spec.containers:
-        for name, units in quantity.amounts(container.resources.limits).items():
-            total[name] = total.get(name, 0) + units
-    return total

@@ -123,17 +123,11 @@ def _matches(requirement: core.Requirement, traits: NodeTraits) -> Mask:
 
 def _matches_field(requirement: core.Requirement, traits: NodeTraits) -> Mask:
     """Return the mask for ``matchFields``: only ``metadata.name`` is supported, In or NotIn with one value."""
-    mask = np.zeros(len(traits.objects), dtype=np.bool_)
     if (
         requirement.key != "metadata.name"
         or len(requirement.values) != 1
         or requirement.operator not in {"In", "NotIn"}
     ):
-        return mask
-    names: dict[str, int] = cached(
-        traits, "names", None, lambda: {node.metadata.name: row for row, node in enumerate(traits.objects)}
-    )
-    row = names.get(requirement.values[0])
-    if row is not None:
-        mask[row] = True
+        return np.zeros(len(traits.objects), dtype=np.bool_)
+    mask = np.arange(len(traits.objects)) == traits.rows.get(requirement.values[0], -1)
     return mask if requirement.operator == "In" else ~mask
