@@ -7,7 +7,6 @@ import numpy as np
 from volcanopy.api import core, names, quantity
 from volcanopy.scheduler.invariants.plan_outcome import Moves
 from volcanopy.scheduler.model.messages import short
-from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
@@ -47,11 +46,6 @@ def over_quota(moves: Moves) -> list[str]:
 def without_alternative(moves: Moves) -> list[str]:
     """Return the jobs that are admitted without one of their alternatives, or get another one later."""
     jobs, result = moves.snapshot.jobs, []
-    waiting = (group for group in jobs.groups[jobs.in_phase("Pending")].tolist() if group is not None)
-    if not any(effect.alternative for effect in moves.plan.of(SetPodGroup)) and not any(
-        group.spec.alternatives for group in waiting
-    ):
-        return []
     for row, effect in moves.groups.items():
         group = jobs.groups[row] if jobs.phase[row] in {"Pending", "Inqueue"} else None
         alternatives = set() if group is None else {each.name for each in group.spec.alternatives}

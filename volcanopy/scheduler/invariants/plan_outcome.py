@@ -191,7 +191,4 @@ def _binds(snapshot: Snapshot, binds: Sequence[Bind]) -> tuple[dict[int, int], l
 
 
 def _repeated(what: str, pods: Iterable[str]) -> list[str]:
-    counts = Counter(pods)
-    if counts.total() == len(counts):
-        return []
-    return [f"pod {pod} is {what} {times} times" for pod, times in counts.items() if times > 1]
+    return [f"pod {pod} is {what} {times} times" for pod, times in Counter(pods).items() if times > 1]
