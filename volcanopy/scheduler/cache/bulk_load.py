@@ -5,7 +5,6 @@ claims on volumes or devices, or with assigned cards or cpus.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,16 +17,6 @@ from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.cache.task_places import is_task, set_task
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import NONE
-
-
-@dataclass
-class _Group:
-    """The common values of the pods of one job, or of one owner without a job."""
-
-    job: int
-    last: core.Pod | None = None
-    shape: int = NONE
-
 
 ShapeOf = Callable[[core.Pod], int]
 """Given a pod, the number of its shape."""
@@ -67,24 +56,24 @@ def _is_plain(pod: core.Pod) -> bool:
 
 
 def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf) -> None:
-    groups: dict[str, _Group] = {}
+    last: dict[str, tuple[core.Pod, int]] = {}
     # First what may fail because of a pod's content.
-    places = [_job_and_shape(state, pod, groups, shape_of) for pod in pods.values()]
+    places = [_job_and_shape(state, pod, last, shape_of) for pod in pods.values()]
     rows = np.array([state.tasks.row(key) for key in pods], dtype=np.intp)
     for row, (key, pod), (job, shape) in zip(rows.tolist(), pods.items(), places, strict=True):
         set_task(state, row, key, pod, job, shape)
     totals.count_many(state, rows)
 
 
-def _job_and_shape(state: StateTables, pod: core.Pod, groups: dict[str, _Group], shape_of: ShapeOf) -> tuple[int, int]:
-    """Return the row of a pod's job, and the number of its shape, which pods of one group mostly share."""
+def _job_and_shape(
+    state: StateTables, pod: core.Pod, last: dict[str, tuple[core.Pod, int]], shape_of: ShapeOf
+) -> tuple[int, int]:
+    """Return the row of a pod's job, and the number of its shape: mostly that of the ``last`` pod of its job or owner."""
     meta = pod.metadata
     job = pod_fields.task_job(pod) if pod.spec.scheduler_name in state.scheduler_names else ""
-    key = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
-    group = groups.get(key)
-    if group is None:
-        group = groups[key] = _Group(state.jobs.row(job) if job else NONE)
+    owner = job or (meta.owner_references[0].uid if meta.owner_references else meta.namespace)
     is_same = pod_fields.same_shape if state.shapes.selectors else pod_fields.same_spec
-    if group.last is None or not is_same(group.last, pod) or group.last.metadata.namespace != meta.namespace:
-        group.last, group.shape = pod, shape_of(pod)
-    return group.job, group.shape
+    known = last.get(owner)
+    if known is None or not is_same(known[0], pod) or known[0].metadata.namespace != meta.namespace:
+        known = last[owner] = pod, shape_of(pod)
+    return state.jobs.row(job) if job else NONE, known[1]
