@@ -155,13 +155,6 @@ class Inventory:
                     result.append(item)
         return Suitable(tuple(result))
 
-    def nodes_of(self, item: Item) -> Mask | None:
-        """Return the (N,) mask of the nodes on which a device is available; None for all."""
-        if not item.node:
-            terms = None if item.selector is None else item.selector.node_selector_terms
-            return None if terms is None else node_affinity.any_term(terms, self.traits)
-        return np.arange(len(self.traits.rows)) == self.traits.rows.get(item.node, -1)
-
     @property
     def is_local(self) -> bool:
         """Whether every device belongs to one node."""
@@ -177,8 +170,10 @@ def build_inventory(offers: Offers, traits: NodeTraits) -> Inventory:
     for item in _items(offers):
         if item.node:
             inventory.local.setdefault(item.node, []).append(item)
+        elif item.selector is None:
+            inventory.shared.append((item, None))
         else:
-            inventory.shared.append((item, inventory.nodes_of(item)))
+            inventory.shared.append((item, node_affinity.any_term(item.selector.node_selector_terms, traits)))
     offers.memo["inventory"] = inventory
     return inventory
 
@@ -213,5 +208,15 @@ def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple
 
 def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:
     """Return the (N,) mask of the nodes on which all of these devices are available; None for all."""
-    masks = [where for item in items if (where := inventory.nodes_of(item)) is not None]
-    return np.logical_and.reduce(masks) if masks else None
+    mask: Mask | None = None
+    for item in items:
+        if item.node:
+            where = np.zeros(len(inventory.traits.objects), dtype=np.bool_)
+            if item.node in inventory.traits.rows:
+                where[inventory.traits.rows[item.node]] = True
+        elif item.selector is not None:
+            where = node_affinity.any_term(item.selector.node_selector_terms, inventory.traits)
+        else:
+            continue
+        mask = where if mask is None else mask & where
+    return mask

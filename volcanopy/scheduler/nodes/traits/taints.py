@@ -77,7 +77,7 @@ def untolerated_taints(tolerations: tuple[core.Toleration, ...], traits: NodeTra
 def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
     known = node_specs(traits)
-    return known.mask(untolerated(tolerations, spec) is None for spec in known.specs)
+    return np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)[known.codes]
 
 
 def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
