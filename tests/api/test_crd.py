@@ -15,14 +15,11 @@ CHART = Path(__file__).parents[2] / "charts" / "volcanopy" / "crds"
 APPLY_LIMIT = 256 * 1024
 """What all annotations of an object may weigh: `kubectl apply` keeps the whole object in one."""
 
-CONTAINERS = {"description", "properties", "items", "additionalProperties"}
-"""Keys of a node of a schema that say nothing about its values, or are nodes themselves."""
-
 Json = dict[str, Any]
 
 
 def served(resource: Resource) -> Json:
-    """The newest version of a definition."""
+    """The version of a definition."""
     version: Json = crd(resource)["spec"]["versions"][0]
     return version
 
@@ -57,25 +54,6 @@ def test_the_files_parse_to_the_definitions() -> None:
 @pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)
 def test_client_side_apply_can_carry_the_definition(resource: Resource) -> None:
     assert len(json.dumps(crd(resource), separators=(",", ":"))) < APPLY_LIMIT * 0.9
-
-
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda item: item.name)
-def test_versions_differ_in_descriptions_only(resource: Resource) -> None:
-    """So they need no conversion but of apiVersion, and no object loses a field."""
-    newest, *others = crd(resource)["spec"]["versions"]
-    assert [newest["name"], *(each["name"] for each in others)] in (["v1beta1", "v1alpha1"], ["v1beta1"])
-    assert [each["name"] for each in (newest, *others) if each["storage"]] == [resource.api_version.partition("/")[2]]
-    for other in others:
-        assert set(map(str, other.get("selectableFields", ()))) == set(map(str, newest.get("selectableFields", ())))
-        alike = dict.fromkeys(("name", "storage", "schema", "selectableFields"))
-        assert other | alike == newest | alike
-        both = [each["schema"]["openAPIV3Schema"] for each in (newest, other)]
-        undescribed = [
-            {path: {key: value for key, value in node.items() if key not in CONTAINERS} for path, node in nodes(schema)}
-            for schema in both
-        ]
-        assert undescribed[0] == undescribed[1]
-        assert not any("description" in node for _, node in nodes(both[1]))
 
 
 @pytest.mark.parametrize("resource", [*RESOURCES, *VOLCANO_RESOURCES], ids=lambda item: item.name)

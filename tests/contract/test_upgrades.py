@@ -95,9 +95,9 @@ class Site:
             )
         return made
 
-    async def read(self, manifest: Json, version: str = "") -> Json:
-        """The object as it is served now, by default in its own version."""
-        kind = self._kind(manifest, version)
+    async def read(self, manifest: Json) -> Json:
+        """The object as it is served now."""
+        kind = self._kind(manifest)
         return await self.client.get(kind, manifest["metadata"].get("namespace"), manifest["metadata"]["name"])
 
     async def clean_up(self) -> None:
@@ -109,10 +109,10 @@ class Site:
         await self.client.delete(NAMESPACES, None, "first")
 
     @staticmethod
-    def _kind(manifest: Json, version: str = "") -> Kind[Json]:
+    def _kind(manifest: Json) -> Kind[Json]:
         resource = BY_KIND[manifest["kind"]]
-        group, _, own = manifest["apiVersion"].rpartition("/")
-        return Kind(group, version or own, resource.kind, resource.plural, resource.namespaced, dict)
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        return Kind(group, version, resource.kind, resource.plural, resource.namespaced, dict)
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
@@ -152,16 +152,12 @@ async def test_objects_of_the_first_release_survive_the_upgrade_and_the_way_back
     before = [await site.create(each) for each in objects]
     assert {each["kind"] for each in before} == site.kinds
 
-    # The definitions of this release serve v1beta1 too, with the same content.
     await site.define(definitions_of_the_chart(site.kinds))
     for old, manifest in zip(before, objects, strict=True):
-        for version in ("v1beta1", manifest["apiVersion"].rpartition("/")[2]):
-            served = await site.read(manifest, version)
-            assert lost(old, served) == []
-            assert served["apiVersion"].rpartition("/")[2] == version
-            assert BY_KIND[old["kind"]].model.problems(served) == ()
+        served = await site.read(manifest)
+        assert lost(old, served) == []
+        assert BY_KIND[old["kind"]].model.problems(served) == ()
 
-    # Nothing is stored in the new version, so the definitions of the first release are accepted again.
     await site.define(first)
     for old, manifest in zip(before, objects, strict=True):
         assert lost(old, await site.read(manifest)) == []

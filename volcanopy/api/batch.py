@@ -400,7 +400,7 @@ class BatchJobStatus(Model):
 class BatchJob(Model):
     """A batch job: one or more tasks whose pods are scheduled together and run to completion."""
 
-    api_version: Literal["batch.volcanopy.io/v1alpha1", "batch.volcanopy.io/v1beta1"] = "batch.volcanopy.io/v1alpha1"
+    api_version: Literal["batch.volcanopy.io/v1alpha1"] = "batch.volcanopy.io/v1alpha1"
     kind: Literal["BatchJob"] = "BatchJob"
     metadata: ObjectMeta
     spec: BatchJobSpec

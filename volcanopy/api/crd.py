@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
@@ -58,14 +58,9 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Group and version that the programs use and objects are stored in, ``batch.volcanopy.io/v1alpha1``."""
+        """Group and version, ``batch.volcanopy.io/v1alpha1``."""
         version: str = self.model.model_fields["api_version"].default
         return version
-
-    @property
-    def api_versions(self) -> tuple[str, ...]:
-        """All groups and versions that are served. They have the same schema: conversion changes ``apiVersion`` only."""
-        return get_args(self.model.model_fields["api_version"].annotation) or (self.api_version,)
 
     @property
     def kind(self) -> str:
@@ -219,7 +214,7 @@ RESOURCES = (
 
 def crd(resource: Resource) -> Json:
     """Return the CustomResourceDefinition of a resource."""
-    group = resource.api_version.partition("/")[0]
+    group, _, version = resource.api_version.partition("/")
     names: Json = {
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
@@ -229,7 +224,18 @@ def crd(resource: Resource) -> Json:
     }
     if resource.short_names:
         names["shortNames"] = list(resource.short_names)
-    newest_schema = schema(resource.model)
+    served: Json = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema(resource.model)},
+    }
+    if resource.status:
+        served["subresources"] = {"status": {}}
+    if resource.columns:
+        served["additionalPrinterColumns"] = [column.schema() for column in resource.columns]
+    if resource.selectable:
+        served["selectableFields"] = [{"jsonPath": path} for path in resource.selectable]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -238,33 +244,9 @@ def crd(resource: Resource) -> Json:
             "group": group,
             "names": names,
             "scope": "Namespaced" if resource.namespaced else "Cluster",
-            # The newest version first, which clients prefer.
-            "versions": [_version(resource, version, newest_schema) for version in reversed(resource.api_versions)],
+            "versions": [served],
         },
     }
-
-
-def _version(resource: Resource, api_version: str, newest_schema: Json) -> Json:
-    """Return an entry of ``spec.versions``.
-
-    Only the newest version has descriptions, so that the definition fits into the annotation of ``kubectl apply``.
-    """
-    newest = api_version == resource.api_versions[-1]
-    version: Json = {
-        "name": api_version.partition("/")[2],
-        "served": True,
-        "storage": api_version == resource.api_version,
-        "schema": {"openAPIV3Schema": newest_schema if newest else _without_descriptions(newest_schema)},
-    }
-    if resource.status:
-        version["subresources"] = {"status": {}}
-    if resource.columns:
-        version["additionalPrinterColumns"] = [column.schema() for column in resource.columns]
-    if resource.selectable:
-        # In another order than in the newest version: kube-apiserver 1.36 rejects equal lists beside different schemas.
-        paths = resource.selectable if newest else reversed(resource.selectable)
-        version["selectableFields"] = [{"jsonPath": path} for path in paths]
-    return version
 
 
 def crds() -> tuple[Json, ...]:
@@ -328,19 +310,6 @@ def _structural(source: Json, definitions: dict[str, Json], *, defaults: bool) -
         rest = {key: value for key, value in source.items() if key != "anyOf"}
         return _structural(alternatives[0] | rest, definitions, defaults=defaults)
     return dict(_parts(source, definitions, defaults=defaults))
-
-
-def _without_descriptions(schema: Json) -> Json:
-    """Return the schema without descriptions, at every depth."""
-    fields: Json = {}
-    for key, value in schema.items():
-        if key == "properties":
-            fields[key] = {name: _without_descriptions(of) for name, of in value.items()}
-        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
-            fields[key] = _without_descriptions(value)
-        elif key != "description":
-            fields[key] = value
-    return fields
 
 
 _DROPPED = {

@@ -85,7 +85,7 @@ class CronBatchJobStatus(Model):
 class CronBatchJob(Model):
     """A job that is created on a schedule."""
 
-    api_version: Literal["batch.volcanopy.io/v1alpha1", "batch.volcanopy.io/v1beta1"] = "batch.volcanopy.io/v1alpha1"
+    api_version: Literal["batch.volcanopy.io/v1alpha1"] = "batch.volcanopy.io/v1alpha1"
     kind: Literal["CronBatchJob"] = "CronBatchJob"
     metadata: ObjectMeta
     spec: CronBatchJobSpec

@@ -253,7 +253,7 @@ class JobFlowStatus(Model):
 class JobFlow(Model):
     """Jobs that run in the order of their dependencies."""
 
-    api_version: Literal["flow.volcanopy.io/v1alpha1", "flow.volcanopy.io/v1beta1"] = "flow.volcanopy.io/v1alpha1"
+    api_version: Literal["flow.volcanopy.io/v1alpha1"] = "flow.volcanopy.io/v1alpha1"
     kind: Literal["JobFlow"] = "JobFlow"
     metadata: ObjectMeta
     spec: JobFlowSpec
@@ -279,7 +279,7 @@ class JobTemplateStatus(Model):
 class JobTemplate(Model):
     """Specification of the jobs that flows create."""
 
-    api_version: Literal["flow.volcanopy.io/v1alpha1", "flow.volcanopy.io/v1beta1"] = "flow.volcanopy.io/v1alpha1"
+    api_version: Literal["flow.volcanopy.io/v1alpha1"] = "flow.volcanopy.io/v1alpha1"
     kind: Literal["JobTemplate"] = "JobTemplate"
     metadata: ObjectMeta
     spec: BatchJobSpec

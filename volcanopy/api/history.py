@@ -44,7 +44,7 @@ class JobRecord(Model):
 class JobHistory(Model):
     """Records of jobs of a namespace that ended on one day, written by the job controller."""
 
-    api_version: Literal["batch.volcanopy.io/v1alpha1", "batch.volcanopy.io/v1beta1"] = "batch.volcanopy.io/v1alpha1"
+    api_version: Literal["batch.volcanopy.io/v1alpha1"] = "batch.volcanopy.io/v1alpha1"
     kind: Literal["JobHistory"] = "JobHistory"
     metadata: ObjectMeta
     records: dict[str, JobRecord] = Field(default_factory=dict)

@@ -109,7 +109,7 @@ COMMAND_ACTIONS = (*Action, "OpenQueue", "CloseQueue")
 class Command(Model):
     """A command for a job or queue. The controller executes it once and deletes it."""
 
-    api_version: Literal["bus.volcanopy.io/v1alpha1", "bus.volcanopy.io/v1beta1"] = "bus.volcanopy.io/v1alpha1"
+    api_version: Literal["bus.volcanopy.io/v1alpha1"] = "bus.volcanopy.io/v1alpha1"
     kind: Literal["Command"] = "Command"
     metadata: ObjectMeta
     action: str = Field(json_schema_extra={"enum": list(map(str, COMMAND_ACTIONS))})

@@ -96,9 +96,7 @@ class HyperNodeStatus(Model):
 class HyperNode(Model):
     """A network performance domain: nodes or HyperNodes that are close to each other."""
 
-    api_version: Literal["topology.volcanopy.io/v1alpha1", "topology.volcanopy.io/v1beta1"] = (
-        "topology.volcanopy.io/v1alpha1"
-    )
+    api_version: Literal["topology.volcanopy.io/v1alpha1"] = "topology.volcanopy.io/v1alpha1"
     kind: Literal["HyperNode"] = "HyperNode"
     metadata: ObjectMeta
     spec: HyperNodeSpec
@@ -181,9 +179,7 @@ class NumaTopologySpec(Model):
 class NumaTopology(Model):
     """CPU topology of the node with the same name, and the CPUs allocated to its pods."""
 
-    api_version: Literal["nodeinfo.volcanopy.io/v1alpha1", "nodeinfo.volcanopy.io/v1beta1"] = (
-        "nodeinfo.volcanopy.io/v1alpha1"
-    )
+    api_version: Literal["nodeinfo.volcanopy.io/v1alpha1"] = "nodeinfo.volcanopy.io/v1alpha1"
     kind: Literal["NumaTopology"] = "NumaTopology"
     metadata: ObjectMeta
     spec: NumaTopologySpec = NumaTopologySpec()

@@ -64,7 +64,7 @@ def _rank(manifest: Manifest) -> int:
 def validate(manifest: Manifest) -> None:
     """Raise CommandError where an object of a kind of ours is invalid, whatever the cluster contains."""
     resources = (item for item in RESOURCES if item.kind == manifest.kind)
-    model = next((item.model for item in resources if manifest.body["apiVersion"] in item.api_versions), None)
+    model = next((item.model for item in resources if manifest.body["apiVersion"] == item.api_version), None)
     if model is None:
         return
     problems = job_problems(manifest.body, lambda _: ()) if model is BatchJob else model.problems(manifest.body)
