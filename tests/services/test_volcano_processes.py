@@ -11,6 +11,7 @@ from volcanopy.api.bindings import BINDINGS, VOLCANO, VOLCANOPY, Binding
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES, PODS
+from volcanopy.kube.client.transport import Transport
 from volcanopy.local.cluster import connection_to
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import AdmissionSettings
@@ -72,6 +73,22 @@ async def test_a_running_scheduler_of_volcano_is_named_with_the_remedy(client: C
     )
     await sought(client, "controller").ensure_none()
     await sought(client, bindings=(VOLCANOPY,)).ensure_none()
+
+
+async def test_a_busy_server_need_not_read_the_pods_from_etcd(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may answer from its cache, at any resource version."""
+    asked: list[str] = []
+    send = Transport.send
+
+    async def recorded(self: Transport, method: str, path: str, *arguments: Any, **options: Any) -> bytes:
+        asked.append(path)
+        return await send(self, method, path, *arguments, **options)
+
+    monkeypatch.setattr(Transport, "send", recorded)
+    await sought(client).ensure_none()
+    assert (
+        [path for path in asked if "/pods?" in path] == [path for path in asked if "&resourceVersion=0" in path] != []
+    )
 
 
 async def test_admission_does_not_start_beside_that_of_volcano(client: Client) -> None:

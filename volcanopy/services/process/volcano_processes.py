@@ -7,9 +7,11 @@ Admission looks once, before it registers its webhooks: they would change and re
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Literal
+from urllib.parse import urlencode
 
 import structlog
 
@@ -83,9 +85,11 @@ class VolcanoProcesses:
         )
 
     async def _pod(self) -> str:
-        selector = f"app={_APPS[self._component]}"
-        pods = await self._client.list(PODS, label_selector=selector, field_selector="status.phase=Running")
-        running = sorted(map(_key, pods.items))
+        selected = {"labelSelector": f"app={_APPS[self._component]}", "fieldSelector": "status.phase=Running"}
+        # From the server's cache: of the state of this moment it may have to read every pod of the cluster from etcd.
+        path = f"{PODS.path()}?{urlencode(selected | {'resourceVersion': '0'})}"
+        pods = json.loads(await self._client.get_raw(path))["items"]
+        running = sorted(map(_key, pods))
         return f'pod "{running[0]}"' if running else ""
 
     async def _holder(self) -> str:
