@@ -1,4 +1,4 @@
-"""Jobs of many bytes: their writes cost the API server most, so few of them are made, and few at once."""
+"""Jobs of many bytes: their writes cost the API server most, so few of them are made, and one at a time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.plan import CreatePod, Effect, JobPlan, UpdateStatus
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE
+from volcanopy.services.controllers.effects import LARGE
 from volcanopy.services.controllers.job_cache import JobCache
 from volcanopy.services.controllers.jobs import JobController, JobControllerSettings, status_delay
 
@@ -66,7 +66,7 @@ def of_pods(name: str) -> tuple[Effect, ...]:
 
 
 @pytest.mark.parametrize("effects", [of_status, of_pods])
-async def test_few_large_jobs_are_in_progress_and_occupy_few_workers(
+async def test_one_large_job_is_in_progress_and_occupies_one_worker(
     effects: Callable[[str], tuple[Effect, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def planned(_: JobController, __: str, manifest: Json) -> tuple[Sequence[Pod], JobPlan]:
@@ -77,12 +77,12 @@ async def test_few_large_jobs_are_in_progress_and_occupy_few_workers(
     jobs = controller(server, [job(f"large-{number}", LARGE) for number in range(20)])
     workers = [asyncio.create_task(jobs.work()) for _ in range(JobControllerSettings.workers)]
     await settled()
-    assert len(server.writes) == LARGE_AT_ONCE
-    small = {f"small-{number}" for number in range(JobControllerSettings.workers - LARGE_AT_ONCE)}
+    assert len(server.writes) == 1
+    small = {f"small-{number}" for number in range(JobControllerSettings.workers - 1)}
     for name in small:
         jobs.event("ADDED", job(name, namespace="small"))
     await settled()
-    assert {write.rpartition(" ")[2] for write in server.writes[LARGE_AT_ONCE:]} == small
+    assert {write.rpartition(" ")[2] for write in server.writes[1:]} == small
     for worker in workers:
         worker.cancel()
     await asyncio.gather(*workers, return_exceptions=True)

@@ -56,9 +56,10 @@ _decisions = logging.getLogger(__name__)
 ObjectT = TypeVar("ObjectT", Pod, PodGroup)
 
 LARGE = 256 * 1024
-"""Bytes of a job from which on its status costs the API server many times that of a usual one: 0.3 s of a core for 1.3 MB."""
-LARGE_AT_ONCE = 2
-"""Large jobs in progress, with one write each. A server that is busy with more of them shows the jobs of others late."""
+"""Bytes of a job from which on its status costs the API server many times that of a usual one: 0.3 s of a core for 1.3 MB.
+
+One such job is in progress at a time, with one write in flight: the other cores are free for the jobs of others.
+"""
 
 _OBJECTS = {kind.kind: kind for kind in (CONFIG_MAPS, SECRETS, SERVICES, VOLUME_CLAIMS, NETWORK_POLICIES)}
 
@@ -74,7 +75,7 @@ class Ending:
 class JobEffects:
     """Applies plans. ``pods_at_once`` limits the pod requests in flight, over all jobs.
 
-    Large jobs have slots of their own, which none waits for: the work queue has no more of them in progress.
+    Large jobs have a slot of their own, which none waits for: the work queue has one of them in progress.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class JobEffects:
         self._written = written
         self._ending = ending
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
-        self._slots, self._large_slots = WriteSlots(pods_at_once), WriteSlots(LARGE_AT_ONCE)
+        self._slots, self._large_slots = WriteSlots(pods_at_once), WriteSlots(1)
 
     async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> Exception | None:
         """Apply all effects of a plan for a job as it was read; its status counts these ``removed`` pods.

@@ -29,7 +29,7 @@ from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.write_queue import spread
 from volcanopy.services.controllers.controller import Controller
-from volcanopy.services.controllers.effects import LARGE, LARGE_AT_ONCE, Ending, JobEffects
+from volcanopy.services.controllers.effects import LARGE, Ending, JobEffects
 from volcanopy.services.controllers.job_cache import JobCache, key_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
@@ -117,7 +117,7 @@ class JobController(Controller):
         """By key: when the changes of a job's status are due that may be written later."""
         self.cache = JobCache(self.wake)
         self.objects, self.errors, self.writes = self.cache.jobs, self.cache.errors, self.cache.writes
-        self.queue.is_heavy, self.queue.heavy_at_once = self._is_large, LARGE_AT_ONCE
+        self.queue.is_heavy = self._is_large
         registry.JOBS.follow(self.cache, jobs_by_phase)
         self.history = JobHistoryWriter(client, now) if client.of_api(JOB_HISTORIES) is JOB_HISTORIES else None
         self.run_times = run_times or RunTimes(client, home)

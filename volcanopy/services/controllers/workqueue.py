@@ -1,8 +1,8 @@
 """A work queue: each key is processed by one worker at a time, and once more if it was added meanwhile.
 
 Keys are handed out round robin by namespace, so that the objects of one user do not delay those of others. A worker
-processes a key in steps of bounded size, and returns what remains with :meth:`WorkQueue.again`. Few heavy keys are in progress
-at once: the others wait in the queue and occupy no worker.
+processes a key in steps of bounded size, and returns what remains with :meth:`WorkQueue.again`. One heavy key is in progress
+at a time: the others wait in the queue and occupy no worker.
 """
 
 import asyncio
@@ -29,13 +29,12 @@ class WorkQueue:
     """The label in the metrics."""
     is_heavy: Callable[[str], bool] = lambda _: False
     """Whether the work on a key costs the API server many times that on a usual one."""
-    heavy_at_once: int = 1
-    """Heavy keys in progress."""
     _ready: RoundRobin[str, float] = field(default_factory=RoundRobin)
     """Keys that are ready, with the time since when (monotonic seconds)."""
     _heavy: RoundRobin[str, float] = field(default_factory=RoundRobin)
     """Likewise the heavy ones."""
-    _heavy_active: set[str] = field(default_factory=set)
+    _heavy_active: str | None = None
+    """The heavy key in progress."""
     _heavy_was_last: bool = False
     """Whether the last key was a heavy one: a usual one is next, if any is ready."""
     _active: dict[str, float] = field(default_factory=dict)
@@ -137,7 +136,7 @@ class WorkQueue:
         key, since = ready.take()
         self._heavy_was_last = ready is self._heavy
         if self._heavy_was_last:
-            self._heavy_active.add(key)
+            self._heavy_active = key
         # An object that has changed since is perhaps in both.
         (self._ready if self._heavy_was_last else self._heavy).discard(namespace_of(key), key)
         registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - since)
@@ -146,7 +145,7 @@ class WorkQueue:
 
     def _next(self) -> RoundRobin[str, float] | None:
         """Return where the next key is; None if no key may be handed out."""
-        is_heavy_next = self._heavy and len(self._heavy_active) < self.heavy_at_once
+        is_heavy_next = self._heavy and self._heavy_active is None
         if is_heavy_next and not (self._ready and self._heavy_was_last):
             return self._heavy
         return self._ready or None
@@ -154,8 +153,8 @@ class WorkQueue:
     def done(self, key: str) -> None:
         """Return a processed key; it is ready again if it was added meanwhile."""
         self._active.pop(key, None)
-        if key in self._heavy_active:
-            self._heavy_active.discard(key)
+        if key == self._heavy_active:
+            self._heavy_active = None
             self._some.set()
         self._rest.set()
         if key in self._dirty:
