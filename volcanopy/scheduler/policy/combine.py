@@ -22,15 +22,9 @@ def flat(tiers: Tiers) -> tuple[Method, ...]:
 
 
 def lexicographic(tiers: Tiers) -> Method:
-    """A tuple of keys: the first that differs decides."""
+    """A tuple of keys, or of arrays of keys: the first that differs decides."""
     methods = flat(tiers)
-    return lambda *asked: tuple(method(*asked) for method in methods)
-
-
-def columns(tiers: Tiers) -> Method:
-    """The arrays of keys, the most important first."""
-    methods = flat(tiers)
-    return lambda *asked: [method(*asked) for method in methods]
+    return lambda *asked: tuple([method(*asked) for method in methods])
 
 
 def first(tiers: Tiers) -> Method:
@@ -52,7 +46,6 @@ def vote(tiers: Tiers) -> Method:
 
     After a rejection that yields the remaining plugins are still asked: one that does not yield has precedence.
     """
-    tiers = tuple(tier for tier in tiers if tier)
 
     def ask(*asked: Any) -> Vote:
         permitted = False
@@ -112,7 +105,6 @@ def unprotected(protections: tuple[Method, ...], purpose: Any) -> Method:
 
 def union(tiers: Tiers) -> Method:
     """The rows that any plugin of a tier selects, without duplicates; the first tier that selects any decides."""
-    tiers = tuple(tier for tier in tiers if tier)
 
     def ask(candidates: Rows) -> Rows:
         for tier in tiers:

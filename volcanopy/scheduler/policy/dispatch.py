@@ -15,14 +15,13 @@ from volcanopy.scheduler.policy.answers import checked
 from volcanopy.scheduler.policy.combine import Method, Tiers, flat, unprotected, victims, vote
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
-from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
+from volcanopy.scheduler.policy.observer import Observer
 from volcanopy.scheduler.policy.plugin import ABSTAIN, NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
 P = TypeVar("P")
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
-
 
 _OWN = "volcanopy."
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
@@ -31,8 +30,6 @@ _BY_PURPOSE = frozenset({"allows", "unprotected"})
 
 def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
     """Return a configured plugin for a session."""
-    if observer is NO_OBSERVER:
-        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
     with observer.during("plugin", entry.plugin.name):
         return entry.plugin(entry.arguments, cluster, entry.hierarchy)
 
@@ -41,8 +38,8 @@ class Hooks:
     """The combined hooks."""
 
     queue: Callable[[QueueView], tuple[Any, ...]]
-    jobs: Callable[[Rows], list[Any]]
-    tasks: Callable[[Rows], list[Any]]
+    jobs: Callable[[Rows], tuple[Any, ...]]
+    tasks: Callable[[Rows], tuple[Any, ...]]
     queue_verdict: Callable[[QueueView], Rejection | None]
     evicts: Callable[[Rows], Rows]
     reject: Callable[[TaskView, NodesView], list[NodeRejection]]

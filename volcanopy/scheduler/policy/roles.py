@@ -43,12 +43,12 @@ class Purpose(Enum):
 class Order:
     """In which order queues, jobs and tasks are considered: by keys, the smallest first."""
 
-    @hook(combine.columns, "enableJobOrder")
+    @hook(combine.lexicographic, "enableJobOrder")
     def jobs(self, jobs: Rows) -> Ints | Floats | Mask:
         """Sort keys of the (M,) job rows: the first job of a queue is considered next."""
         raise NotImplementedError
 
-    @hook(combine.columns, "enableTaskOrder")
+    @hook(combine.lexicographic, "enableTaskOrder")
     def tasks(self, tasks: Rows) -> Ints | Floats:
         """Sort keys of the (M,) task rows within a job."""
         raise NotImplementedError
