@@ -5,11 +5,10 @@ sentence that names it and what was probably meant. Nothing is ignored unsaid, n
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -93,13 +92,13 @@ class SchedulerConfig:
     @property
     def plugins(self) -> frozenset[str]:
         """The names of all plugins in use."""
-        return frozenset(plugin.name for tier in self.tiers for plugin in tier)
+        return frozenset(self._off)
 
 
 def parse(text: str, registry: Registry) -> SchedulerConfig:
     """Read a configuration file's text; raises ConfigError."""
     document = mapping_of(text, "actions: allocate")
-    _known_keys("the scheduler configuration", document, ("actions", "tiers", "configurations", "metrics"))
+    _require_known("the scheduler configuration", "key", document, ("actions", "tiers", "configurations", "metrics"))
     actions = _actions(document.get("actions"), registry)
     tiers = document.get("tiers") or []
     if not isinstance(tiers, list):
@@ -109,7 +108,7 @@ def parse(text: str, registry: Registry) -> SchedulerConfig:
         actions=actions,
         tiers=_with_reservations_of_sla(configured, registry),
         action_arguments=_action_arguments(document.get("configurations") or [], registry),
-        metrics=_arguments("metrics", block, Metrics) if (block := document.get("metrics")) else None,
+        metrics=_arguments("metrics", block, Metrics, {}) if (block := document.get("metrics")) else None,
         warnings=tuple(_without_effect(document)),
     )
     _reject_conflicts(config)
@@ -141,16 +140,14 @@ def _actions(value: Any, registry: Registry) -> tuple[str, ...]:
     if not isinstance(value, str) or not value.strip():
         raise ConfigError('actions: must name the actions in order, such as "enqueue, allocate, backfill"')
     names = tuple(name.strip() for name in value.split(",") if name.strip())
-    for name in names:
-        if name not in registry.actions:
-            raise ConfigError(f"actions: unknown action {name!r}{suggestion(name, registry.actions)}")
+    _require_known("actions", "action", names, registry.actions)
     return names
 
 
 def _tier(path: str, tier: Any, registry: Registry) -> tuple[PluginConfig, ...]:
     if not isinstance(tier, dict) or not isinstance(tier.get("plugins") or [], list):
         raise ConfigError(f"{path}: must be a mapping with a list of plugins")
-    _known_keys(path, tier, ("plugins",))
+    _require_known(path, "key", tier, ("plugins",))
     return tuple(
         _plugin(f"{path}.plugins[{number}]", entry, registry) for number, entry in enumerate(tier.get("plugins") or [])
     )
@@ -171,10 +168,9 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise ConfigError(f"{path}: must be a mapping with a name")
     name = entry["name"]
-    plugin = registry.plugins.get(name)
-    if plugin is None:
-        raise ConfigError(f"{path}.name: unknown plugin {name!r}{suggestion(name, registry.plugins)}")
-    _known_keys(f"{path} ({name})", entry, ("name", "arguments", *sorted(SWITCHES)))
+    _require_known(f"{path}.name", "plugin", (name,), registry.plugins)
+    plugin = registry.plugins[name]
+    _require_known(f"{path} ({name})", "key", entry, ("name", "arguments", *SWITCHES))
     switches = {key: value for key, value in entry.items() if key in SWITCHES}
     for key, value in switches.items():
         if not isinstance(value, bool):
@@ -189,7 +185,7 @@ def _plugin(path: str, entry: Any, registry: Registry) -> PluginConfig:
     )
 
 
-def _arguments(path: str, value: Any, model: type[A], ignored: Mapping[str, str] = MappingProxyType({})) -> A:
+def _arguments(path: str, value: Any, model: type[A], ignored: Mapping[str, str]) -> A:
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: must be a mapping")
     try:
@@ -203,11 +199,10 @@ def _arguments(path: str, value: Any, model: type[A], ignored: Mapping[str, str]
             raise ConfigError(
                 f"{path}: unknown {'key' if model is Metrics else 'argument'} {where!r}{suggestion(str(last), known)}"
             ) from None
-        value = first.get("input")
         message = str(first["msg"]).removeprefix("Value error, ")
         message = message[:1].lower() + message[1:]
-        place = f"{path}.{where}" if where else path
-        raise ConfigError(f"{place}: {message}, not {value!r}" if where else f"{place}: {message}") from None
+        message = f"{path}.{where}: {message}, not {first.get('input')!r}" if where else f"{path}: {message}"
+        raise ConfigError(message) from None
 
 
 def _fields(model: Any, path: Iterable[int | str]) -> list[str]:
@@ -231,10 +226,9 @@ def _action_arguments(value: Any, registry: Registry) -> dict[str, Arguments]:
         path = f"configurations[{number}]"
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise ConfigError(f"{path}: must be a mapping with a name")
-        _known_keys(path, entry, ("name", "arguments"))
+        _require_known(path, "key", entry, ("name", "arguments"))
         name, given = entry["name"], entry.get("arguments") or {}
-        if name not in registry.actions:
-            raise ConfigError(f"{path}.name: unknown action {name!r}{suggestion(name, registry.actions)}")
+        _require_known(f"{path}.name", "action", (name,), registry.actions)
         model, ignored = registry.actions[name].arguments, ACTION_ARGUMENTS.get(name, {})
         arguments.setdefault(name, _arguments(f"{path}.arguments ({name})", given, model, ignored))
     return arguments
@@ -249,11 +243,10 @@ def _reject_conflicts(config: SchedulerConfig) -> None:
             )
 
 
-def _known_keys(path: str, mapping: Mapping[Any, Any], known: Iterable[str]) -> None:
-    known = list(known)
-    for key in mapping:
-        if key not in known:
-            raise ConfigError(f"{path}: unknown key {key!r}{suggestion(str(key), known)}")
+def _require_known(path: str, kind: str, names: Iterable[Any], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{path}: unknown {kind} {name!r}{suggestion(str(name), known)}")
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
