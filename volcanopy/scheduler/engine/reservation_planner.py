@@ -155,10 +155,8 @@ def _sums(like: Ints, leaving: Leaving) -> Ints:
 def _capacity(part: Part, free: Ints) -> Ints:
     """(N,): how many of the part's tasks fit on each node."""
     dims = np.flatnonzero(part.request)
-    if not len(dims):
-        return np.where(part.nodes, part.count, 0)
-    each = (np.maximum(free[dims], 0) // part.request[dims, None]).min(axis=0)
-    return np.where(part.nodes, np.minimum(each, part.count), 0)
+    fitting = (np.maximum(free[dims], 0) // part.request[dims, None]).min(axis=0, initial=part.count)
+    return np.where(part.nodes, fitting, 0)
 
 
 def has_capacity(part: Part, free: Ints) -> bool:
@@ -199,8 +197,7 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints, certain: Ints | None = 
     for part in parts:
         dims = np.flatnonzero(part.request)
         room = _capacity(part, then - needed)
-        request = part.request[dims, None]
-        ready = (np.maximum(now - needed, 0)[dims] / request).min(axis=0) if len(dims) else room.astype(np.float64)
+        ready = (np.maximum(now - needed, 0)[dims] / part.request[dims, None]).min(axis=0, initial=np.inf)
         sure = np.zeros(len(room), dtype=np.bool_) if certain is None else _capacity(part, certain - needed) >= room
         order = np.lexsort((np.arange(len(room)), np.where(sure, ready, -np.minimum(ready, room)), ~sure))
         order = order[room[order] > 0]

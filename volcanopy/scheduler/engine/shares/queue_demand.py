@@ -97,10 +97,8 @@ def _slots(cluster: Cluster, task: int, most: int) -> int:
     request = snapshot.requests([task])[:, 0]
     dims = np.flatnonzero(request)
     usable = ~cluster.queries.infeasible_nodes(cluster.task(task))
-    if not len(dims):
-        return most if usable.any() else 0
     allocatable = np.maximum(snapshot.nodes.allocatable.values[np.ix_(dims, usable)], 0)
-    return min(most, int((allocatable // request[dims, None]).min(axis=0).sum()))
+    return min(most, int((allocatable // request[dims, None]).min(axis=0, initial=most).sum()))
 
 
 def requested_by_waiting(cluster: Cluster, limit: Ints) -> Ints:
