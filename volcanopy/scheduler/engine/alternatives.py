@@ -59,8 +59,8 @@ class Finish:
         return f"{self.name} {self.text}"
 
 
-def _time(seconds: float) -> str:
-    return format_time(datetime.fromtimestamp(seconds, UTC))
+def _time(moment: float) -> str:
+    return format_time(datetime.fromtimestamp(moment, UTC))
 
 
 @dataclass(frozen=True)
@@ -161,16 +161,15 @@ class Alternatives:
         minimum, considered = job.min_resources, self._ledger.alternatives.get(job.row)
         if minimum is None:
             return
-        if considered is None:
-            self._before.append(_Work(job.queue.row, minimum.values, None, self._run_times[job.row]))
-            return
-        parts = self._parts(considered[0])
-        nodes = np.logical_or.reduce([part.nodes for part in parts]) if parts else None
-        self._before.append(_Work(job.queue.row, minimum.values, nodes, self._run_time(job, considered[0])))
+        nodes, run_time = None, self._run_times[job.row]
+        if considered is not None:
+            parts, run_time = self._parts(considered[0]), self._run_time(job, considered[0])
+            nodes = np.logical_or.reduce([part.nodes for part in parts]) if parts else None
+        self._before.append(_Work(job.queue.row, minimum.values, nodes, run_time))
 
     def _run_time(self, job: JobView, alternative: core.PodGroupAlternative) -> float:
         """Return the expected running time of a job with an alternative, in seconds, at most its walltime."""
-        run_time = _seconds(alternative) or float(self._run_times[job.row])
+        run_time = seconds(alternative.running_estimate) or float(self._run_times[job.row])
         return min(run_time, float(self._cluster.snapshot.jobs.walltime[job.row]) or inf)
 
     # The expected finish
@@ -179,11 +178,11 @@ class Alternatives:
         minimum = self._cluster.axis.vector(pod_fields.countable(alternative.min_resources))
         parts = self._parts(alternative)
         start = self._start_within_limits(rejection)
-        if start < inf:
+        if start < inf and parts:
             start = max(start, self._start_on_nodes(parts), self._start_after_others(minimum, parts))
         jobs = self._cluster.snapshot.jobs
-        known = start < inf and bool(_seconds(alternative) or jobs.walltime[job.row] or jobs.estimate[job.row])
-        return Finish(alternative.name, start, start + self._run_time(job, alternative), known)
+        known = seconds(alternative.running_estimate) or jobs.walltime[job.row] or jobs.estimate[job.row]
+        return Finish(alternative.name, start, start + self._run_time(job, alternative), start < inf and bool(known))
 
     def _parts(self, alternative: core.PodGroupAlternative) -> list[Part]:
         axis, traits = self._cluster.axis, self._cluster.traits
@@ -207,14 +206,12 @@ class Alternatives:
         if known is None:
             if len(self._starts) >= defaults.PLANNED_KINDS:
                 return self._now
-            plan = hold(self._ends.free, parts, self._leaving, self._now) if parts else None
-            known = self._starts[key] = self._now if not parts else inf if plan is None else plan.start
+            plan = hold(self._ends.free, parts, self._leaving, self._now)
+            known = self._starts[key] = inf if plan is None else plan.start
         return known
 
     def _start_after_others(self, minimum: Ints, parts: Sequence[Part]) -> float:
         """When the work before it is done on the resource of which the alternative needs the largest part."""
-        if not parts:
-            return self._now
         nodes: Mask = np.logical_or.reduce([part.nodes for part in parts])
         capacity = self._cluster.snapshot.nodes.allocatable.values[:, nodes].sum(axis=1)
         dims = [dim for dim in np.flatnonzero(minimum).tolist() if self._cluster.axis.names[dim] != "pods"]
@@ -304,14 +301,5 @@ class Alternatives:
         """The jobs that were admitted in earlier sessions and wait, the oldest first; then those of this session."""
         jobs, lacking = self._cluster.snapshot.jobs, self._cluster.queries.lacking()
         rows = np.flatnonzero(jobs.in_phase("Inqueue") & (lacking > 0).any(axis=0))
-        rows = rows[np.argsort(jobs.created[rows], kind="stable")]
-        queues = jobs.queue[rows].tolist()
-        return [
-            _Work(queue, lacking[:, row], None, self._run_times[row])
-            for row, queue in zip(rows.tolist(), queues, strict=True)
-        ]
-
-
-def _seconds(alternative: core.PodGroupAlternative) -> float:
-    duration = pod_fields.duration(alternative.running_estimate) if alternative.running_estimate else None
-    return 0.0 if duration is None else duration.total_seconds()
+        rows = rows[np.argsort(jobs.created[rows], kind="stable")].tolist()
+        return [_Work(int(jobs.queue[row]), lacking[:, row], None, self._run_times[row]) for row in rows]
