@@ -134,11 +134,8 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -
 
 def _nearest(ledger: Ledger, request: Ints, rows: Rows) -> Nearest | None:
     """Nearest is where the shortfall relative to the request, summed over resources, is smallest; the first of equals."""
-    size, future, dims = (
-        ledger.snapshot.nodes.allocatable.values[:, rows],
-        ledger.future[:, rows],
-        np.flatnonzero(request),
-    )
+    size, future = ledger.snapshot.nodes.allocatable.values[:, rows], ledger.future[:, rows]
+    dims = np.flatnonzero(request)
     requested = request[dims, None]
     distance: Floats = (np.maximum(requested - future[dims], 0) / requested).sum(axis=0)
     large = (size[dims] >= requested).all(axis=0)

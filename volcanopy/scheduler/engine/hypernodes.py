@@ -45,9 +45,7 @@ class Hypernodes:
                 return []
             root = root if table.holds[spanned, root] else spanned
         rows = table.below(root, tier)
-        if not len(rows) or self._grouping is None:
-            return table.by_tier(rows) if len(rows) else []
-        return self._grouping.groups(requester, rows, to_evict)
+        return table.by_tier(rows) if self._grouping is None else self._grouping.groups(requester, rows, to_evict)
 
     def scores(self, part: SubJobView, hypernodes: Rows) -> Floats:
         """(M,): how well each of these hypernodes suits a sub-group: larger is better."""

@@ -72,9 +72,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
     def _place(self, task: TaskView) -> Hashable:
         """Where the job's other tasks are."""
         part = None if len(self._table) == 1 else self._part(task.representative)
-        if part is None:
-            return None
-        return part.key, part.spanned
+        return None if part is None else (part.key, part.spanned)
 
     def _part(self, task: TaskView) -> SubJobView | None:
         """The task's sub-group, if that has a topology."""
@@ -91,17 +89,13 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
         if held == NONE:
             least = self._least(requester)[:, None]
-            if to_evict:
-                room = (self._allocatable[:, hypernodes] >= least).all(axis=0)
-            else:
-                room = (self._sum("idle")[:, hypernodes] >= least).all(axis=0)
-                room |= (self._sum("future")[:, hypernodes] >= least).all(axis=0)
-            hypernodes = hypernodes[room]
+            amounts = [self._allocatable] if to_evict else [self._sum("idle"), self._sum("future")]
+            fits = [(table[:, hypernodes] >= least).all(axis=0) for table in amounts]
+            hypernodes = hypernodes[np.logical_or.reduce(fits)]
         groups = self._table.by_tier(hypernodes)
-        if not to_evict:
+        if not to_evict or not groups:
             return groups
-        first = np.concatenate(groups)[-self.args.most_evicted :] if groups else hypernodes
-        return [*reversed(self._table.by_tier(first))]
+        return self._table.by_tier(np.concatenate(groups)[-self.args.most_evicted :])[::-1]
 
     def _least(self, requester: JobView | SubJobView) -> Ints:
         """(R,): the least request of the tasks that must be placed."""

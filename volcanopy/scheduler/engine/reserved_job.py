@@ -102,9 +102,7 @@ class ReservedJob:
     def numbers(self, cluster: Cluster) -> Mapping[str, str]:
         """Return the reserved nodes or queue, and the expected start if it is certain."""
         if self.plan is None:
-            if self.rejection is None:
-                return {}
-            return {"reserved": self.limit_name}
+            return {} if self.rejection is None else {"reserved": self.limit_name}
         names, rows = cluster.snapshot.nodes.names, self.plan.nodes.tolist()
         more = f" and {len(rows) - defaults.NAMED_NODES} more" if len(rows) > defaults.NAMED_NODES else ""
         numbers = {"reserved": ", ".join(names[row] for row in rows[: defaults.NAMED_NODES]) + more}

@@ -26,7 +26,7 @@ from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.engine.shares.quotas import Quotas
 from volcanopy.scheduler.engine.shares.share_rules import with_rules
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, PluginQueries
+from volcanopy.scheduler.ledger.cluster import Cluster, PluginQueries
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -40,7 +40,7 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.dispatch import Hooks, opened
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection
+from volcanopy.scheduler.policy.plugin import Rejection
 from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment, Moment, Purpose
 
 T = TypeVar("T")
@@ -70,8 +70,8 @@ class Session:
         """The limits of queues on jobs, users and groups; None if no queue has any."""
         self.reservations = self.hooks.first_policy(Reservation, "enableReservedNodes")
         """The reservations of waiting jobs; None if these are not configured."""
-        reservations = self.reservations
-        self.quotas = Quotas(self.hooks, frozenset if reservations is None else reservations.jobs_with_reserved_nodes)
+        reserving = frozenset if self.reservations is None else self.reservations.jobs_with_reserved_nodes
+        self.quotas = Quotas(self.hooks, reserving)
         """What queues may be allocated."""
         self.gangs = Gangs(self.cluster, config, self.hooks)
         self.hypernodes = Hypernodes(self.cluster, self.hooks)
@@ -238,8 +238,7 @@ class Session:
         Evictions are for the job ``preemptor``, or have another ``cause``, a sentence. ``moves`` are the nodes where
         resources are reserved for evicted tasks.
         """
-        if moves:
-            self.moves |= moves
+        self.moves |= moves
         group_of = self.snapshot.jobs.keys
         table = self.snapshot.tasks
         for task, reason in statement.evicted:
@@ -389,12 +388,8 @@ def _queries(session: Session) -> PluginQueries:
     hooks, quotas, cluster = session.hooks, session.quotas, session.cluster
     actions, sharing, claims = session.config.actions, session.card_sharing, session.claims
 
-    # Placements and hooks are made when they are first used: a session uses few.
-    def infeasible_nodes(task: TaskView) -> Mask:
+    def infeasible_nodes(task: TaskView) -> Mask:  # the placement is made when it is first used
         return session.placement.infeasible_nodes(task)
-
-    def rejections(task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
-        return hooks.reject(task, nodes)
 
     def preemptable(preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
         preempts = "preempt" in actions and preemptor.pod.spec.preemption_policy != "Never"
@@ -407,7 +402,7 @@ def _queries(session: Session) -> PluginQueries:
         unplaceable=cache(lambda: unplaceable(cluster)),
         lacking=cache(lambda: lacking_of_jobs(cluster)),
         infeasible_nodes=infeasible_nodes,
-        rejections=rejections,
+        rejections=hooks.reject,
         comes_first=quotas.comes_first,
         within_limits=quotas.within_limits,
         within_share=quotas.within_share,

@@ -19,9 +19,6 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
-HIERARCHY = names.HIERARCHY  # The queue annotation with its path: ``root/eng/dev``.
-WEIGHTS = names.HIERARCHY_WEIGHTS  # The queue annotation with the weight of each step of the path: ``1/2/8``.
-
 Path = tuple[tuple[str, int], ...]  # The names and weights of the steps below the root, from the top down.
 SharePath = tuple[tuple[bool, float], ...]
 """For each part of the tree from the top down to a queue: whether it is saturated, and its share by weight."""
@@ -32,13 +29,14 @@ _UNIT = float(2**40)
 def path(queues: QueueTable, row: int) -> Path:
     """Return the path of a queue: that of its annotation, else its parents with the weights of the queues.
 
-    The first step of an annotated path is the root, whatever its name. A weight that is missing or invalid is one.
+    Annotations are a path such as ``root/eng/dev``, of which the first step is the root, whatever its name, and the weight of
+    each step such as ``1/2/8``: one where it is missing or invalid.
     """
     queue = queues.objects[row]
     annotations = {} if queue is None else queue.metadata.annotations
-    steps = [step.strip() for step in annotations.get(HIERARCHY, "").split("/") if step.strip()]
+    steps = [step.strip() for step in annotations.get(names.HIERARCHY, "").split("/") if step.strip()]
     if steps:
-        weights = [_weight(text) for text in annotations.get(WEIGHTS, "").split("/")]
+        weights = [_weight(text) for text in annotations.get(names.HIERARCHY_WEIGHTS, "").split("/")]
         weights += [1] * (len(steps) - len(weights))
         return tuple(zip(steps[1:], weights[1:], strict=False))
     line = [above for above in queues.lines[row].tolist()[::-1] if queues.names[above] != "root"]
