@@ -112,10 +112,10 @@ class Alternatives:
     def __init__(self, ledger: Ledger, cluster: Cluster) -> None:
         self._ledger, self._cluster = ledger, cluster
         self._now = cluster.now.timestamp()
-        self._pools: dict[tuple[int, bytes], tuple[_Pool, Mask, int]] = {}
-        """By resource and nodes: the pool, the nodes, and how many of the earlier jobs are in it."""
+        self._pools: dict[tuple[int, bytes], tuple[_Pool, int]] = {}
+        """By resource and nodes: the pool, and how many of the earlier jobs are in it."""
         self._limits: dict[tuple[str, int], tuple[_Pool, Rows, int]] = {}
-        """The same of limits of queues, by queue and resource, with the queues that it applies to."""
+        """Of limits, by queue and resource: the pool, the queues that it applies to, and how many of the jobs are in it."""
         self._starts: dict[tuple[object, ...], float] = {}
         self._finishes: dict[int, list[Finish]] = {}
         self.selected: dict[int, core.SelectedAlternative] = {}
@@ -223,12 +223,11 @@ class Alternatives:
         return self._pool(dim, nodes).start(float(minimum[dim]))
 
     def _pool(self, dim: int, nodes: Mask) -> _Pool:
-        key = (dim, nodes.tobytes())
-        known, snapshot = self._pools.get(key), self._cluster.snapshot
-        if known is None:
+        key, snapshot = (dim, nodes.tobytes()), self._cluster.snapshot
+        if key not in self._pools:
             free = int(np.maximum(self._ends.free[dim, nodes], 0).sum())
-            known = self._new_pool(dim, free, nodes[snapshot.tasks.node[self._ends.running[0]]]), nodes, 0
-        pool, mask, done = known
+            self._pools[key] = self._new_pool(dim, free, nodes[snapshot.tasks.node[self._ends.running[0]]]), 0
+        pool, done = self._pools[key]
         allocatable = snapshot.nodes.allocatable.values[dim]
         for each in self._before[done:]:
             amount = float(each.request[dim])
@@ -236,11 +235,11 @@ class Alternatives:
                 continue
             # Of what others request, the part of their nodes that these are.
             reach = allocatable if each.nodes is None else allocatable[each.nodes]
-            common = allocatable[mask] if each.nodes is None else allocatable[each.nodes & mask]
+            common = allocatable[nodes if each.nodes is None else each.nodes & nodes]
             whole = int(reach.sum())
             if whole and common.any():
                 pool.take(amount * int(common.sum()) / whole, each.run_time)
-        self._pools[key] = pool, mask, len(self._before)
+        self._pools[key] = pool, len(self._before)
         return pool
 
     def _start_within_limits(self, rejection: Rejection | None) -> float:
