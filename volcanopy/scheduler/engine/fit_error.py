@@ -4,6 +4,7 @@ It is computed when the task is not placed, because the placements of the rest o
 message is made when the session ends, for the jobs that wait then.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,7 +68,7 @@ class Nearest:
 class Why:
     """The number of nodes that reject a task, by reason."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     nodes: int = 0
     nearest: Nearest | None = None
     but_for: str = ""
@@ -109,18 +110,15 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -
     count = len(ledger.snapshot.nodes)
     why, rejected = Why(nodes=count), np.zeros(count, dtype=np.bool_)
     for rejection in rejections:
-        number = int(rejection.nodes.sum())
-        if number:
-            why.counts[rejection.reason] = why.counts.get(rejection.reason, 0) + number
-            rejected |= rejection.nodes
+        why.counts[rejection.reason] += int(rejection.nodes.sum())
+        rejected |= rejection.nodes
     request = task.request.values
     dims, names = np.flatnonzero(request), ledger.snapshot.axis.names
     future = ledger.future
     for dim in dims.tolist():
-        short = int((~rejected & (future[dim] < request[dim])).sum())
-        if short:
-            reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
-            why.counts[reason] = why.counts.get(reason, 0) + short
+        reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
+        why.counts[reason] += int((~rejected & (future[dim] < request[dim])).sum())
+    why.counts = +why.counts  # without reasons of no node
     others: Mask = ~rejected_by([each for each in rejections if not each.reserved_for], count)
     if others.any():
         why.nearest = _nearest(ledger, request, np.flatnonzero(others))
@@ -162,15 +160,11 @@ def _but_for(rejections: Sequence[NodeRejection], times: Ints, fits: Mask) -> st
 
     ``times`` (M,) is how many reasons each node has.
     """
-    alone: dict[str, int] = {}
+    alone = Counter[str]()
     for rejection in rejections:
-        count = int((rejection.nodes & (times == 1) & fits).sum())
-        if count:
-            alone[rejection.reason] = alone.get(rejection.reason, 0) + count
-    if not alone:
-        return ""
-    reason = min(alone, key=lambda each: (-alone[each], each))
-    return f"{alone[reason]} node{'s' if alone[reason] > 1 else ''} rejected only by: {reason}"
+        alone[rejection.reason] += int((rejection.nodes & (times == 1) & fits).sum())
+    reason, count = min(alone.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
+    return f"{count} node{'s' if count > 1 else ''} rejected only by: {reason}" if count else ""
 
 
 def _least_rejected(ledger: Ledger, rejections: Sequence[NodeRejection], times: Ints, request: Ints) -> str:
