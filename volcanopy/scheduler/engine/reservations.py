@@ -277,7 +277,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             return _ALL
         if reserved.plan is None and job.row in reserved.preceding:
             return 0
-        known, likely = self._ends.known_run_times[task.row], self._ends.likely_run_times[task.row]
+        known, likely = (times[task.row] for times in self._ends.of_new)
         excluded = self._unlent_part(reserved, known, likely)
         if not excluded or not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
@@ -310,12 +310,10 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         heads = self._first(self._admitted, self.args.heads + defaults.SKIPPED_JOBS + defaults.STARTING_JOBS * passes)
         waiting = np.unique(self.cluster.snapshot.jobs.queue[np.concatenate([self._admitted, self._waiting])]).tolist()
         keys = sorted((queries.queue_key(self.cluster.queue(queue)), queue) for queue in waiting)
-        order = [queue for _, queue in keys if queue in heads]
+        order = [queue for _, queue in keys if queue in heads][: defaults.RESERVING_QUEUES]
         free, result = self._ends.free.copy(), list[ReservedJob]()
-        enough = passes and is_ample(
-            self.cluster, free, [row for queue in order[: defaults.RESERVING_QUEUES] for row in heads[queue]]
-        )
-        for queue in order[: defaults.RESERVING_QUEUES]:
+        enough = passes and is_ample(self.cluster, free, [row for queue in order for row in heads[queue]])
+        for queue in order:
             is_first, preceding, slots, tries = queue == keys[0][1], list[int](), self.args.heads, defaults.SKIPPED_JOBS
             starting = 0
             rows = np.array(heads[queue], dtype=np.intp)

@@ -53,22 +53,13 @@ class TaskEnds:
         return rows, np.where(too_short, 2 * ends - started, ends), known, is_earlier
 
     @cached_property
-    def known_run_times(self) -> Floats:
-        """(T,): how long each task would run if it started now, in seconds; infinite if that is not known."""
-        return np.where(self._of_all[1], self._of_all[0], np.inf)
-
-    @property
-    def likely_run_times(self) -> Floats:
-        """(T,): as :attr:`known_run_times`, with guesses."""
-        return self._of_all[0]
-
-    @cached_property
-    def _of_all(self) -> tuple[Floats, Mask]:
+    def of_new(self) -> tuple[Floats, Floats]:
+        """(T,) each: how long tasks would run if they started now, in seconds: infinite if not known, and with guesses."""
         table = self._snapshot.tasks
         times, known = np.full(len(table), np.inf), np.zeros(len(table), dtype=np.bool_)
         rows = np.flatnonzero(table.job != NONE)
         times[rows], known[rows] = self.run_times(rows, np.zeros(len(rows)))
-        return times, known
+        return np.where(known, times, np.inf), times
 
     def run_times(self, rows: Rows, age: Floats) -> tuple[Floats, Mask]:
         """(M,): the expected run times of tasks of jobs that have run for ``age`` seconds, and whether these are known.
