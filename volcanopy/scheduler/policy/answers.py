@@ -16,8 +16,6 @@ from volcanopy.scheduler.policy.combine import Method
 from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NodeRejection, Rejection, Vote
 
-_KEY = "a number, a text or a tuple of these without NaN"
-
 
 def checked(name: str, plugin: Any) -> Method:
     """Return the method of a plugin for a hook, with PluginError for an exception and for an invalid result."""
@@ -81,10 +79,6 @@ def _invalid_number(values: Any, is_valid: Any) -> str:
     return f"returned {values[index]}{where}, which cannot be compared"
 
 
-def _key_fault(_asked: Sequence[Any], result: Any) -> str:
-    return "" if _is_key(result) else f"returned {_short(result)}, not {_KEY}"
-
-
 def _is_key(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_key, value))
@@ -132,26 +126,25 @@ def _extra_fault(candidates: Iterable[Any], result: Iterable[Any]) -> str:
     return "" if extra is None else f"returned {_short(extra)}, which is not among the candidates"
 
 
-def _type_fault(kind: Any, shown: str, _asked: Sequence[Any], result: Any) -> str:
-    return "" if isinstance(result, kind) else f"returned {_short(result)}, not {shown}"
+def _value_fault(is_valid: Callable[[Any], bool], shown: str, _asked: Sequence[Any], result: Any) -> str:
+    return "" if is_valid(result) else f"returned {_short(result)}, not {shown}"
 
 
-def _annotations_fault(_asked: Sequence[Any], result: Any) -> str:
-    is_valid = isinstance(result, Mapping) and all(isinstance(text, str) for pair in result.items() for text in pair)
-    return "" if is_valid else f"returned {_short(result)}, not dict[str, str]"
+def _are_annotations(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
 _FAULTS: Mapping[str, Callable[[Sequence[Any], Any], str]] = {
     "score": _block_fault,
     "jobs": _column_fault,
     "tasks": _column_fault,
-    "queue": _key_fault,
+    "queue": partial(_value_fault, _is_key, "a number, a text or a tuple of these without NaN"),
     "reject": _rejections_fault,
     "allows": partial(_victims_fault, True),
     "unprotected": partial(_victims_fault, False),
     "evicts": _rows_fault,
-    "verdict": partial(_type_fault, Vote, "Vote"),
-    "queue_verdict": partial(_type_fault, Rejection | None, "Rejection or None"),
-    "annotate": _annotations_fault,
+    "verdict": partial(_value_fault, lambda value: isinstance(value, Vote), "Vote"),
+    "queue_verdict": partial(_value_fault, lambda value: isinstance(value, Rejection | None), "Rejection or None"),
+    "annotate": partial(_value_fault, _are_annotations, "dict[str, str]"),
 }
 """By hook: what is wrong with the result of one plugin, as the end of a sentence; empty if nothing is."""

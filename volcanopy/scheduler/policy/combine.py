@@ -137,12 +137,5 @@ def block_total(tiers: Tiers) -> Method:
 
 def merged(tiers: Tiers) -> Method:
     """All entries of the mappings; of two with one key the earlier plugin's."""
-    methods = flat(tiers)
-
-    def ask(*asked: Any) -> dict[Any, Any]:
-        entries: dict[Any, Any] = {}
-        for method in methods:
-            entries = {**method(*asked), **entries}
-        return entries
-
-    return ask
+    methods = flat(tiers)[::-1]
+    return lambda *asked: {key: entry for method in methods for key, entry in method(*asked).items()}

@@ -1,7 +1,6 @@
 """The scheduler's configuration: Volcano's file format, read strictly.
 
-Everything in the file is checked when it is read: an unknown action, plugin, switch or argument is an error with one
-sentence that names it and what was probably meant. Nothing is ignored unsaid, nothing fails later.
+An unknown action, plugin, switch or argument is an error with one sentence that names it and what was probably meant.
 """
 
 import difflib
