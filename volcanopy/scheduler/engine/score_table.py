@@ -129,7 +129,6 @@ class ScoreTable:
                 self._candidates[id(entry)] = entry
 
     def _build(self, refresh: Callable[[NodeScores], None]) -> None:
-        self._update()
         for entry in self._candidates.values():
             refresh(entry)
         self._members += self._candidates.values()

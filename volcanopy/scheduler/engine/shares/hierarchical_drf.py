@@ -96,7 +96,7 @@ class Tree:
         """
         inner = {names[:length] for names in map(_names, paths) for length in range(len(names))}
         numbers: dict[tuple[str, ...], int] = {(): 0}
-        weight, above = [1], [NONE]
+        weight, above, depths = [1], [NONE], [0]
         self.lines: list[list[int]] = []
         """The parts of the tree from the top down to each queue, for a queue with children down to its own jobs."""
         for path_ in paths:
@@ -108,15 +108,13 @@ class Tree:
                     numbers[name] = len(weight)
                     weight.append(own)
                     above.append(numbers[name[:-1]])
+                    depths.append(depth)
                 weight[numbers[name]] = max(weight[numbers[name]], own)
                 line.append(numbers[name])
             self.lines.append(line)
-        self._weight, self._above = weight, above
+        self._weight, self._above, self._depth = weight, above, depths
         self._part: Rows = np.array([numbers[_names(path_)] for path_ in paths], dtype=np.intp)
         """(Q,): the part of the tree of each queue with its descendants."""
-        self._depth = [0] * len(weight)
-        for part in range(1, len(weight)):
-            self._depth[part] = self._depth[above[part]] + 1
 
     def share_path(self, queue: int, due: Floats | None = None) -> SharePath:
         """Return the sort key of a queue, to be compared from the top down; smaller comes first.

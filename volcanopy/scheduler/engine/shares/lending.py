@@ -121,14 +121,14 @@ class Lending:
         groups: dict[tuple[int, int], list[int]] = {}
         first: dict[int, int] = {}
         for row in rows.tolist():
-            pending = cluster.job(row).tasks(Status.PENDING)
-            task = _first(tasks, pending) if len(pending) else NONE
-            shape = int(tasks.shape[task]) if len(pending) else NONE
-            if len(pending) and shape not in first and len(first) < defaults.COMPARED_SHAPES:
-                first[shape] = task
-            groups.setdefault((int(cluster.snapshot.jobs.queue[row]), shape if shape in first else NONE), []).append(
-                row
-            )
+            pending, shape = cluster.job(row).tasks(Status.PENDING), NONE
+            if len(pending):
+                task = _first(tasks, pending)
+                shape = int(tasks.shape[task])
+                if len(first) < defaults.COMPARED_SHAPES:
+                    first.setdefault(shape, task)
+            group = int(cluster.snapshot.jobs.queue[row]), shape if shape in first else NONE
+            groups.setdefault(group, []).append(row)
         free = {
             shape: future[:, ~cluster.queries.infeasible_nodes(cluster.task(task))].sum(axis=1)
             for shape, task in first.items()

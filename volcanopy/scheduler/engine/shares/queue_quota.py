@@ -156,9 +156,8 @@ class QueueQuota:
         They are those beside the queue and its ancestors.
         """
         queues, ledger = self._cluster.snapshot.queues, self._cluster.ledger
-        line, above = queues.lines[row].tolist(), NONE
-        if self._in_tree and len(line) > 1:
-            above = line[1]
+        line = queues.lines[row].tolist()
+        above = line[1] if self._in_tree and len(line) > 1 else NONE
         whole = self._cluster.snapshot.total if above == NONE else self.limit[:, above]
         lowered = limit < np.minimum(self._bounds.limit[:, row], whole)
         if not lowered.any():

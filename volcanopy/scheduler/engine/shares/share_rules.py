@@ -47,8 +47,6 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._pods = cluster.axis.index["pods"]
         self._queue_allocated: Ints = ledger.queue_allocated  # views: they change with the session
         self._tree_allocated: Ints = ledger.tree_allocated
-        self._tree_inqueue: Ints = ledger.tree_inqueue
-        self._queue_inqueue: Ints = ledger.queue_inqueue
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
@@ -326,7 +324,8 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if minimum is None or limits is None:
             return PERMIT
         request = minimum.values
-        inqueue = self._tree_inqueue if self.shares.tree else self._queue_inqueue
+        ledger = self.cluster.ledger
+        inqueue = ledger.tree_inqueue if self.shares.tree else ledger.queue_inqueue
         for row in self._lines[queue.row]:
             reserved = (self._admitted if behind else self._startable)[:, row] + inqueue[:, row]
             allocated, limit = self._allocated[:, row], limits[:, row]
