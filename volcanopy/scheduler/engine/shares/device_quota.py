@@ -4,6 +4,7 @@
 A claim shared by several pods of a queue counts once.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -64,8 +65,8 @@ class DeviceQuota:
             own = [self._of(claim.key) for claim in claims if claim.own]
             requested = _sum([*map(self._of, shared), *(own * count)])
             for name, limit in limits.items():
-                if requested.get(name, 0) and allocated.get(name, 0) + requested[name] > limit:
-                    return Excess(row, name, limit, allocated.get(name, 0), requested[name])
+                if requested[name] and allocated[name] + requested[name] > limit:
+                    return Excess(row, name, limit, allocated[name], requested[name])
         return None
 
     def allocated(self) -> Mapping[int, Amounts]:
@@ -121,8 +122,7 @@ def _requested(claim: devices.ResourceClaim) -> Amounts:
 
     For allocationMode All those that are allocated count.
     """
-    counts: dict[str, int] = {}
-    allocation = claim.status.allocation
+    counts, allocation = Counter[str](), claim.status.allocation
     for request in claim.spec.devices.requests:
         exact = request.exactly or (request.first_available[0] if request.first_available else request)
         if exact.admin_access:
@@ -131,17 +131,15 @@ def _requested(claim: devices.ResourceClaim) -> Amounts:
         if exact.allocation_mode == "All" and allocation is not None:
             count = sum(result.request == request.name for result in allocation.devices.results)
         of_class = f"{PREFIX}{exact.device_class_name}"
-        counts[of_class] = counts.get(of_class, 0) + count
+        counts[of_class] += count
         for name, text in exact.requested_capacity.items():
             capacity = name.rpartition("/")[2]
-            part = f"{capacity}.{of_class}"
-            counts[part] = counts.get(part, 0) + count * quantity.amount(capacity, text)
+            counts[f"{capacity}.{of_class}"] += count * quantity.amount(capacity, text)
     return counts
 
 
-def _sum(counts: Iterable[Amounts]) -> dict[str, int]:
-    total: dict[str, int] = {}
+def _sum(counts: Iterable[Amounts]) -> Counter[str]:
+    total = Counter[str]()
     for each in counts:
-        for name, count in each.items():
-            total[name] = total.get(name, 0) + count
+        total.update(each)
     return total
