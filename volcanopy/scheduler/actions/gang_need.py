@@ -24,8 +24,8 @@ def gang_need(session: Session, job: JobView, tasks: Iterable[int]) -> tuple[lis
     idle = idle_tasks(session, job)
     needed = job.needed([*idle, *rows])
     chosen, without_requests = set(needed), set(idle)
-    members = [row for row in needed if row not in without_requests]
-    return [row for row in needed if row in without_requests] + members, [row for row in rows if row not in chosen]
+    idle_first = sorted(needed, key=lambda row: row not in without_requests)
+    return idle_first, [row for row in rows if row not in chosen]
 
 
 def idle_tasks(session: Session, job: JobView) -> list[int]:

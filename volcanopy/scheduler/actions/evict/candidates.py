@@ -13,14 +13,12 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.task_status import HOLDING, READY
 
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
 NO_COST: Cost = (0.0,) * 8  # The least of each part of a cost.
-
-_READY, _HOLDING = np.flatnonzero(READY), np.flatnonzero(HOLDING)
 
 
 class Candidates:
@@ -65,7 +63,7 @@ class Candidates:
         ledger, jobs = self._session.ledger, len(self._session.snapshot.jobs)
         if not breaks_gangs:
             return np.zeros(jobs, dtype=np.bool_)
-        there = ledger.job_counts[_HOLDING].sum(axis=0)
+        there = ledger.job_counts[HOLDING].sum(axis=0)
         counted = np.bincount(self._session.snapshot.tasks.job[self.rows], minlength=jobs)
         breakable: Mask = counted == there
         breakable[own] = False
@@ -82,42 +80,37 @@ class Candidates:
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
         rows = rows[np.lexsort((ledger.node[rows], table.job[rows]))]  # those of one node in order of cost
         owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
-        surplus = ledger.job_counts[_READY].sum(axis=0) - jobs.min_available
+        surplus = ledger.job_counts[READY].sum(axis=0) - jobs.min_available
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         simple = ~structured(session)[owners]
         breaks = (surplus[owners] >= 0) & (here >= surplus[owners]) & simple
         self.least_cost[:3, rows] = self._least_below(rows, owners, breaks), self.classes[rows], breaks
         count_each = np.ones(len(rows), dtype=np.int64)
-        parts = (self._costs.lost_work[rows], self._costs.size[rows], None, count_each, self._costs.seconds[rows])
-        for number, part in enumerate(parts, start=3):
-            if part is not None:
-                whole = np.bincount(owners, weights=part, minlength=len(jobs))
-                self.least_cost[number, rows] = np.where(breaks, whole[owners], part)
+        parts = {3: self._costs.lost_work[rows], 4: self._costs.size[rows], 6: count_each, 7: self._costs.seconds[rows]}
+        for number, part in parts.items():
+            whole = np.bincount(owners, weights=part, minlength=len(jobs))
+            self.least_cost[number, rows] = np.where(breaks, whole[owners], part)
         self.is_bound[rows] = breaks & ~self.breakable[owners]
 
     def _least_below(self, rows: Rows, owners: Rows, breaks: Mask) -> Ints:
         """(M,): whether a queue falls below its share by the eviction of each task alone, or of its job if that breaks."""
-        tasks, shapes, jobs = self._session.snapshot.tasks, self._session.snapshot.shapes, self._session.snapshot.jobs
+        snapshot, jobs = self._session.snapshot, self._session.snapshot.jobs
         below = np.zeros(len(rows), dtype=np.int64)
         queues = jobs.queue[owners]
         for queue in np.unique(queues).tolist():
             if losers := self.losers(queue):
                 those = np.flatnonzero(queues == queue)
-                lost = shapes.request.values[:, tasks.shape[rows[those]]].T
-                sums = np.zeros((len(jobs), lost.shape[1]), dtype=np.int64)
-                np.add.at(sums, owners[those], lost)
-                lost = np.where(breaks[those, None], sums[owners[those]], lost)
-                below[those] = self._costs.losses.costs(dict.fromkeys(losers, lost))[0]
+                alone = snapshot.requests(rows[those])
+                whole = sums_by(owners[those], alone, len(jobs))[:, owners[those]]
+                lost = np.where(breaks[those], whole, alone)
+                below[those] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
         return below
 
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
         nodes = self._session.ledger.node[self.rows]
-        return (
-            int(within.sum()) <= defaults.COMPARED_CANDIDATES
-            and int(within[nodes].sum()) <= defaults.COMPARED_CANDIDATES
-        )
+        return max(int(within.sum()), int(within[nodes].sum())) <= defaults.COMPARED_CANDIDATES
 
     def losers(self, queue: int) -> list[int]:
         """Return the queues that lose what is evicted in a queue, and may fall below their shares."""
@@ -138,11 +131,7 @@ class Candidates:
     def _amounts(self) -> Ints:
         snapshot = self._session.snapshot
         rows = self.rows[~self.is_bound[self.rows]]
-        nodes, shapes = self._session.ledger.node[rows].astype(np.intp), snapshot.tasks.shape[rows]
-        sums = np.zeros((len(snapshot.axis), len(snapshot.nodes)), dtype=np.int64)
-        for amounts, requests in zip(sums, snapshot.shapes.request.values, strict=True):
-            np.add.at(amounts, nodes, requests[shapes])
-        return sums
+        return sums_by(self._session.ledger.node[rows], snapshot.requests(rows), len(snapshot.nodes))
 
 
 @dataclass(frozen=True, eq=False)

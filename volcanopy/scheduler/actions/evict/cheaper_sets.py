@@ -39,9 +39,7 @@ class Request:
     @classmethod
     def of(cls, session: Session, nodes: Rows, tasks: Sequence[int]) -> "Request":
         """Return what these tasks need on these nodes."""
-        snapshot = session.snapshot
-        requests = snapshot.requests(tasks)
-        return cls(nodes, requests.min(axis=1), len(tasks))
+        return cls(nodes, session.snapshot.requests(tasks).min(axis=1), len(tasks))
 
 
 @dataclass(frozen=True, eq=False)

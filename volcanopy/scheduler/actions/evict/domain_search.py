@@ -23,8 +23,6 @@ from volcanopy.scheduler.model.messages import short, sum_text
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 
-_HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
-
 
 @dataclass(frozen=True)
 class Exchange:
@@ -50,9 +48,7 @@ class DomainSearch:
         self._first = TaskView(session.ledger, [*requesting, *rows][0])
         self._starts = session.gangs.will_start(job)
         needed, others = gang_need(session, job, requesting)
-        self._rows = [*needed, *others]
-        listed = set(self._rows)
-        self._rows += [row for row in rows if row not in listed]
+        self._rows = list(dict.fromkeys([*needed, *others, *rows]))
         self._of_shape: dict[Hashable, list[TaskView]] = {}
         for row in self._rows:
             task = TaskView(session.ledger, row)
@@ -84,7 +80,7 @@ class DomainSearch:
 
     def _key_of(self, rules: Sequence[Rule]) -> Hashable:
         job = self._job
-        if job.count(*_HOLDING) or job.allocated.values.any():
+        if self._session.ledger.job_counts[HOLDING, job.row].any() or job.allocated.values.any():
             return None
         return (tuple((rule.reason, rule.victims_of) for rule in rules), *equivalence(self._session, job, ()))
 
@@ -275,11 +271,11 @@ class DomainSearch:
         rows = _flat(groups)
         if not len(rows) and not topology.is_hard(self._job.group.spec.network_topology, self._table):
             rows = np.array([self._table.top], dtype=np.intp)
-        least = self._session.snapshot.least_request(self._rows, self._needed_count)
-        return self._domains_to_try(rows, least)
+        return self._domains_to_try(rows, self._rows, self._needed_count)
 
-    def _domains_to_try(self, domains: Rows, least: Ints) -> list[int]:
-        """Return the domains that could have enough with evictions, those that lack least first, at most ``maxDomains``."""
+    def _domains_to_try(self, domains: Rows, tasks: Sequence[int], count: int) -> list[int]:
+        """Return at most ``maxDomains`` domains that could have enough for ``count`` tasks, those that lack least first."""
+        least = self._session.snapshot.least_request(tasks, count)
         free, evictable = self._table.sums(self._free()), self._table.sums(self._candidates.amounts)
         dims = np.flatnonzero(least)
         requested, cells = least[dims, None], np.ix_(dims, domains)
@@ -329,8 +325,7 @@ class DomainSearch:
         count = max(1, part.shortfall - part.waiting_count)
         inner_domains = _flat(self._session.hypernodes.groups(part, domain, to_evict=True))
         before, best = len(self._statement.evicted), None
-        least = self._session.snapshot.least_request(rows, count)
-        for position, inner in enumerate(self._domains_to_try(inner_domains, least)):
+        for position, inner in enumerate(self._domains_to_try(inner_domains, rows, count)):
             mark = self._statement.checkpoint()
             trial = search.within(rows, inner)
             if trial.fill(rows, lambda: len(trial.placed) >= count, count):  # noqa: B023 - called at once

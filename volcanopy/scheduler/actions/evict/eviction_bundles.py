@@ -54,10 +54,7 @@ class Bundles:
 
         The bundles may have tasks beside these: those of a sub-group or of a whole gang.
         """
-        of_job: dict[int, list[int]] = {}
-        owners = self._session.snapshot.tasks.job[rows].tolist()
-        for row, job in zip(rows, owners, strict=True):
-            of_job.setdefault(job, []).append(row)
+        of_job = rows_by_job(self._session, rows)
         bundles: list[Bundle] = []
         above = self.surplus(list(of_job))
         for row, members in of_job.items():
@@ -79,9 +76,7 @@ class Bundles:
 
         Unlike :meth:`split`, which takes the cheapest pods that a job can spare, any of its pods may be one of those.
         """
-        of_job: dict[int, list[int]] = {}
-        for row, job in zip(rows, self._session.snapshot.tasks.job[rows].tolist(), strict=True):
-            of_job.setdefault(job, []).append(row)
+        of_job = rows_by_job(self._session, rows)
         surplus, has_parts = self.surplus(list(of_job)), self._session.snapshot.jobs.structured
         bundles: list[Bundle] = []
         for job, members in of_job.items():
@@ -192,13 +187,13 @@ class _SpareParts:
         self._above: dict[str, int] = {}
         self._surplus: dict[int, int] = {}
         for number, policy in enumerate(job.group.spec.sub_group_policy):
-            parts = (
-                [part for part in session.cluster.parts(job) if part.number == number] if policy.min_sub_groups else []
-            )
+            if not policy.min_sub_groups:
+                continue
+            parts = [part for part in session.cluster.parts(job) if part.number == number]
             for part in parts:
                 self._part_of.update(dict.fromkeys(part.rows.tolist(), part))
                 self._above[part.key] = part.ready_count - part.min_available
-            self._surplus[number] = sum(1 for part in parts if part.is_ready) - policy.min_sub_groups
+            self._surplus[number] = sum(part.is_ready for part in parts) - policy.min_sub_groups
 
     def can_spare(self, row: int) -> bool:
         """Return whether the task is surplus or in a sub-group below its minimum; count it as evicted."""
@@ -210,8 +205,15 @@ class _SpareParts:
 
     def spare_parts(self, rows: Iterable[int]) -> Iterable[SubJobView]:
         """Yield the sub-groups of these tasks that the job does not need."""
-        for part in dict.fromkeys(self._part_of[row].key for row in rows if row in self._part_of):
-            view = next(view for view in self._part_of.values() if view.key == part)
-            if self._surplus[view.number] > 0:
-                self._surplus[view.number] -= 1
-                yield view
+        for part in dict.fromkeys(self._part_of[row] for row in rows if row in self._part_of):
+            if self._surplus[part.number] > 0:
+                self._surplus[part.number] -= 1
+                yield part
+
+
+def rows_by_job(session: Session, rows: Sequence[int]) -> dict[int, list[int]]:
+    """Return these tasks, in their order, by job."""
+    of_job: dict[int, list[int]] = {}
+    for row, job in zip(rows, session.snapshot.tasks.job[list(rows)].tolist(), strict=True):
+        of_job.setdefault(job, []).append(row)
+    return of_job

@@ -31,8 +31,6 @@ from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY, Status
 
-_READY = np.flatnonzero(READY)
-
 
 class TaskCosts:
     """What the eviction of each task costs by itself."""
@@ -81,19 +79,15 @@ class ShareLosses:
     def __init__(self, shares: QueueShares | None, ledger: Ledger, snapshot: Snapshot) -> None:
         """``shares``: None without a policy that computes any; then no queue loses any."""
         self._ledger, self._queues, self._total = ledger, snapshot.queues, snapshot.total
-        self._kept: Ints | None = None
-        self._fair_share = None if shares is None else shares.fair_share
-        if shares is not None:
-            above = ledger.tree_allocated > shares.fair_share
-            above[snapshot.axis.index["pods"]] = False
-            above[snapshot.total <= 0] = False
-            self._kept = np.where(above, shares.fair_share, 0)
-            """(R, Q): the fair share of what queues have more of, else 0."""
+        self._fair_share = np.zeros_like(ledger.tree_allocated) if shares is None else shares.fair_share
+        above = ledger.tree_allocated > self._fair_share
+        above[snapshot.axis.index["pods"]] = False
+        above[snapshot.total <= 0] = False
+        self._kept: Ints = np.where(above, self._fair_share, 0)
+        """(R, Q): the fair share of what queues have more of, else 0."""
 
     def lacking(self, queue: int, jobs: Rows) -> Floats:
         """(M,): the largest fraction of the cluster that a queue lacks of its fair share without each of these jobs."""
-        if self._fair_share is None:
-            return np.zeros(len(jobs), dtype=np.float64)
         counted = (self._total > 0) & (self._fair_share[:, queue] > 0)
         missing = (self._fair_share - self._ledger.tree_allocated)[counted, queue, None]
         missing = missing + self._ledger.job_allocated[counted][:, jobs]
@@ -101,7 +95,7 @@ class ShareLosses:
 
     def losers(self, victim: int, reclaimer: int) -> list[int]:
         """Return the queues that lose what is evicted in one queue for another, and may fall below their shares."""
-        if self._kept is None or victim == reclaimer:
+        if victim == reclaimer:
             return []
         own = set(self._queues.lines[reclaimer].tolist())
         return [row for row in self._queues.lines[victim].tolist() if row not in own and self._kept[:, row].any()]
@@ -113,8 +107,6 @@ class ShareLosses:
         """
         count = len(next(iter(lost.values())))
         below, lacking = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.float64)
-        if self._kept is None:
-            return below, lacking
         for queue, amounts in lost.items():
             kept = self._kept[:, queue]
             dims = np.flatnonzero(kept)
@@ -145,10 +137,9 @@ class EvictionCosts(TaskCosts):
 
     def of_queue(self, queue: int) -> Rows:
         """Return those of ``rows`` in a queue."""
-        known = self._by_queue.get(queue)
-        if known is None:
-            known = self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
-        return known
+        if queue not in self._by_queue:
+            self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
+        return self._by_queue[queue]
 
     def is_protected(self, rows: Rows) -> Mask:
         """(M,): which of these tasks started again within the cooldown of an eviction: they are not reclaimed."""
@@ -168,11 +159,8 @@ class EvictionCosts(TaskCosts):
 
     def queue_ranks(self, reclaimer: QueueView) -> Ints:
         """(Q,): the order of queues as victims of a reclaiming queue, from 0; of equal ones their jobs are compared."""
-        session = self._session
-        keys = {
-            int(row): (session.queue_key(session.cluster.queue(int(row))))[:-2]
-            for row in np.unique(self.queue[self.rows])
-        }
+        session, victims = self._session, np.unique(self.queue[self.rows]).tolist()
+        keys = {row: session.queue_key(session.cluster.queue(row))[:-2] for row in victims}
         order = {row: session.quotas.victim_queue_order(session.cluster.queue(row), reclaimer) for row in keys}
         rows = sorted(keys, key=keys.__getitem__, reverse=True)
         rows.sort(key=order.__getitem__)
@@ -188,10 +176,9 @@ class EvictionCosts(TaskCosts):
         Compared are the columns of ``keys``, if given, the priorities of job and task, lost work, size and time; of equals,
         tasks of younger jobs and the last tasks of a job come first.
         """
-        known = self._orders.get(keys)
-        if known is None:
-            known = self._orders[keys] = self._sorted(keys)
-        return known
+        if keys not in self._orders:
+            self._orders[keys] = self._sorted(keys)
+        return self._orders[keys]
 
     def _sorted(self, keys: VictimKeys | None) -> VictimOrder:
         snapshot, rows = self._session.snapshot, self.rows
@@ -226,7 +213,7 @@ def breaks_new_gang(session: Session, rows: Sequence[int]) -> bool:
     if not counts[Status.PIPELINED, job]:
         return False
     evicted = sum(bool(READY[session.ledger.status[row]]) for row in rows)
-    placed = counts[_READY, job].sum() + counts[Status.PIPELINED, job]
+    placed = counts[READY, job].sum() + counts[Status.PIPELINED, job]
     return bool(placed - evicted < session.snapshot.jobs.min_available[job])
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from volcanopy.scheduler.actions.evict.eviction_bundles import rows_by_job
 from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.resources import sums_by
 from volcanopy.scheduler.model.task_status import Status
 
 
@@ -28,10 +30,7 @@ class CommittedEvictions:
 
     def add(self, session: Session, preemptor: JobView, statement: Statement) -> None:
         """Add the evictions of a statement that is about to be committed."""
-        of_job: dict[int, list[int]] = {}
-        for row, _ in statement.evicted:
-            of_job.setdefault(int(session.snapshot.tasks.job[row]), []).append(row)
-        for job, rows in of_job.items():
+        for job, rows in rows_by_job(session, [row for row, _ in statement.evicted]).items():
             is_whole = (
                 session.gangs.is_ready(JobView(session.ledger, job)) and not session.snapshot.jobs.structured[job]
             )
@@ -63,9 +62,7 @@ def _fits(session: Session, unit: Sequence[int]) -> bool:
     """Return whether these tasks fit on their nodes beside all that was placed there."""
     ledger, rows = session.ledger, list(unit)
     nodes, where = np.unique(ledger.node[rows], return_inverse=True)
-    left = ledger.future[:, nodes]
-    np.subtract.at(left.T, where, session.snapshot.requests(rows).T)
-    return bool((left >= 0).all())
+    return bool((ledger.future[:, nodes] >= sums_by(where, session.snapshot.requests(rows), len(nodes))).all())
 
 
 def _restored(session: Session, unit: Sequence[int], preemptors: Sequence[int]) -> bool:

@@ -45,8 +45,7 @@ class ShapeState:
     def of(cls, session: Session, task: TaskView) -> "ShapeState":
         """Return the state at the beginning."""
         request = task.request.values
-        is_coupled = session.hooks.couples_nodes(task)
-        return cls(np.where(request > 0, request, -UNLIMITED), is_coupled)
+        return cls(np.where(request > 0, request, -UNLIMITED), session.hooks.couples_nodes(task))
 
     def has_amounts(self, ledger: Ledger, node: int) -> bool:
         """Return whether a node has the amounts of the request once evicted pods have terminated."""

@@ -6,9 +6,10 @@ fair share of its queue is reclaimed first, and jobs of its own queue are evicte
 where its queue could reclaim would reclaim in the next cycle: two evictions where one does.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 
 import numpy as np
 
@@ -130,12 +131,12 @@ FAMILIES: tuple[Mapping[str, tuple[MakeRule, ...]], ...] = (
 
 def rules_for(session: Session, costs: EvictionCosts, queue: QueueView, action: str) -> tuple[Rule, ...]:
     """Return the rules by which a job of a queue searches when an action runs: those of the action's configured family."""
-    return _made(session, costs, queue, next(family for family in FAMILIES if action in family), {action})
+    return _made(session, costs, queue, next(family for family in FAMILIES if action in family), action)
 
 
 def all_rules(session: Session, costs: EvictionCosts, queue: QueueView) -> tuple[Rule, ...]:
     """Return the rules of all configured actions, by which a job could evict in a later cycle."""
-    return tuple(rule for family in FAMILIES for rule in _made(session, costs, queue, family, ()))
+    return tuple(rule for family in FAMILIES for rule in _made(session, costs, queue, family))
 
 
 def of_own_queue(rules: Sequence[Rule]) -> list[Rule]:
@@ -144,16 +145,10 @@ def of_own_queue(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _made(
-    session: Session,
-    costs: EvictionCosts,
-    queue: QueueView,
-    family: Mapping[str, tuple[MakeRule, ...]],
-    also: Collection[str],
+    session: Session, costs: EvictionCosts, queue: QueueView, family: Mapping[str, tuple[MakeRule, ...]], *also: str
 ) -> tuple[Rule, ...]:
-    configured = {*session.config.actions, *also}
-    return tuple(
-        make(session, costs, queue) for action, makers in family.items() if action in configured for make in makers
-    )
+    makers = [family[action] for action in family if action in (*session.config.actions, *also)]
+    return tuple(make(session, costs, queue) for make in chain.from_iterable(makers))
 
 
 def _for_gangs(session: Session, rule: Rule, purpose: Purpose) -> Rule:

@@ -19,7 +19,7 @@ import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import Candidates, Cost, Searches, Trace
 from volcanopy.scheduler.actions.evict.cheaper_sets import CheaperSets, Request
-from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles
+from volcanopy.scheduler.actions.evict.eviction_bundles import Bundle, Bundles, rows_by_job
 from volcanopy.scheduler.actions.evict.eviction_cost import breaks_new_gang
 from volcanopy.scheduler.actions.evict.node_candidates import (
     NodeCandidates,
@@ -162,9 +162,7 @@ class VictimSearch:
 
         They are asked about as many pods of each job at once as it can spare, the others use up nothing.
         """
-        of_job: dict[int, list[int]] = {}
-        for row, job in zip(rows, self._session.snapshot.tasks.job[list(rows)].tolist(), strict=True):
-            of_job.setdefault(job, []).append(row)
+        of_job = rows_by_job(self._session, rows)
         surplus, evictable = self._bundles.surplus(list(of_job)), set[int]()
         jobs = [(members, surplus[job]) for job, members in of_job.items() if 0 < surplus[job] < len(members)]
         for turn in range(max((-(-len(members) // count) for members, count in jobs), default=0)):
