@@ -12,7 +12,7 @@ Moved pods are of jobs of no higher priority than the gang's, in any queue: each
 terminated, and the shares of queues do not change.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
@@ -26,7 +26,7 @@ from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
 
@@ -136,45 +136,41 @@ class _Search:
         """Return nodes for the tasks of a gang and of these units, None if there are none."""
         session = self.session
         rows = np.concatenate([tasks, *(unit.rows for unit in units)])
-        feasible = np.array([self._nodes(TaskView(session.ledger, row)) for row in rows.tolist()])
+        infeasible = session.placement.infeasible_nodes
+        feasible = ~np.array([infeasible(TaskView(session.ledger, row)) for row in rows.tolist()])
         request = session.snapshot.requests(rows)
         dims, nodes = np.flatnonzero(request.any(axis=1)), np.flatnonzero(feasible.any(axis=0))
         free = np.maximum(session.ledger.future, 0)
         for unit in units:
             np.add.at(free.T, unit.nodes, unit.requests.T)
-        scale = np.maximum(session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1), 1)
+        scale = session.snapshot.nodes.allocatable.values[dims].max(axis=1, initial=1)
         for balanced in (False, True):
             chosen, _ = packing(free[np.ix_(dims, nodes)], request[dims], feasible[:, nodes], scale, balanced=balanced)
             if chosen is not None:
                 return _Move(tuple(units), rows, nodes[chosen])
         return None
 
-    def _by_node(self, job: JobView, tasks: Rows) -> Iterator[list[Unit]]:
-        """Yield the units that free enough for a pod of the gang on a node, those of the nodes with the least lost work first."""
+    def _by_node(self, job: JobView, tasks: Rows) -> list[list[Unit]]:
+        """Return by node the units that free enough there for a pod of the gang, those with the least lost work first."""
         session, snapshot = self.session, self.session.snapshot
         by_node: dict[int, list[Unit]] = {}
         for unit in self._units:
             if unit.priority <= job.priority and snapshot.tasks.job[unit.rows[0]] != job.row:
                 for node in np.unique(unit.nodes).tolist():
                     by_node.setdefault(node, []).append(unit)
-        shapes: dict[int, int] = {}
-        for row in tasks.tolist():
-            shapes.setdefault(int(snapshot.tasks.shape[row]), row)
-        requests = snapshot.shapes.request.values
-        scale = np.maximum(snapshot.nodes.allocatable.values.max(axis=1, initial=1), 1)
-        largest = sorted(
-            shapes.values(), key=lambda row: -float((requests[:, snapshot.tasks.shape[row]] / scale).sum())
-        )
+        _, first = np.unique(snapshot.tasks.shape[tasks], return_index=True)
+        scale = snapshot.nodes.allocatable.values.max(axis=1, initial=1)
+        by_shape = tasks[np.sort(first)].tolist()
+        largest = sorted(by_shape, key=lambda row: -float((session.ledger.request(row) / scale).sum()))
         ranked = []
         for row in largest[: defaults.CONSOLIDATED_SHAPES]:
             task = TaskView(session.ledger, row)
-            feasible = self._nodes(task)
+            feasible = ~session.placement.infeasible_nodes(task)
             for node, units in sorted(by_node.items()):
                 chosen = _enough(units, node, task.request.values - np.maximum(session.ledger.future[:, node], 0))
                 if feasible[node] and chosen:
                     ranked.append((sum(unit.work for unit in chosen), node, chosen))
-        ranked.sort(key=lambda entry: entry[:2])
-        yield from (units for _, _, units in ranked)
+        return [units for _, _, units in sorted(ranked, key=lambda entry: entry[:2])]
 
     def _needed_tasks(self, job: JobView) -> Rows | None:
         """Return the tasks that the minimum of a job lacks, first those of roles with a minimum; None if others decide."""
@@ -187,10 +183,6 @@ class _Search:
         if not all(session.hooks.follows_from_columns(TaskView(session.ledger, row)) for row in rows):
             return None
         return np.array(rows, dtype=np.intp)
-
-    def _nodes(self, task: TaskView) -> Mask:
-        """(N,): the nodes that could take a task if they had the resources."""
-        return ~self.session.placement.infeasible_nodes(task)
 
 
 def _enough(units: Sequence[Unit], node: int, lacking: Ints) -> list[Unit]:

@@ -132,15 +132,13 @@ class _Precedence:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._preempts = session.cluster.queries.preempts
-        self._queue = session.snapshot.jobs.queue
         self._lower: dict[tuple[int, int], Resources] = {}
-        self._claimed: dict[int, Resources] = {}
         self._known: dict[tuple[int, bytes | None, int, str], bool] = {}
         """By queue, minimum, priority and gate."""
         self.withdrawn: set[int] = set()
         """The jobs whose admission was withdrawn: they have no precedence."""
         self._admissions = 0
-        """The number of admissions for which ``_claimed`` and ``_known`` hold."""
+        """The number of admissions for which ``_known`` is valid."""
 
     def of(self, job: JobView, vote: Vote) -> bool:
         """Return whether the job has a reservation, is within the share of its queue, or could preempt in it."""
@@ -152,9 +150,9 @@ class _Precedence:
         admissions = self._session.ledger.admissions
         if admissions != self._admissions:
             self._admissions = admissions
-            self._claimed.clear()
             self._known.clear()
-        key = int(self._queue[job.row]), job.minimum_key, job.priority if self._preempts else 0, vote.gate
+        queue = int(self._session.snapshot.jobs.queue[job.row])
+        key = queue, job.minimum_key, job.priority if self._preempts else 0, vote.gate
         if key not in self._known:
             self._known[key] = self._is_covered(job, vote)
         return self._known[key]
@@ -179,11 +177,8 @@ class _Precedence:
 
     def _claimed_by(self, queue: QueueView) -> Resources:
         """Return what the jobs claim that were admitted to a queue, in this session or before."""
-        if queue.row not in self._claimed:  # withdrawn admissions count negatively
-            inqueue = queue.inqueue
-            amounts = np.maximum(inqueue.values + self._lacking[:, queue.row], 0)
-            self._claimed[queue.row] = Resources(inqueue.axis, amounts)
-        return self._claimed[queue.row]
+        inqueue = queue.inqueue  # withdrawn admissions count negatively
+        return Resources(inqueue.axis, np.maximum(inqueue.values + self._lacking[:, queue.row], 0))
 
     @cached_property
     def _lacking(self) -> Ints:

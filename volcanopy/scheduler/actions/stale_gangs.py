@@ -64,9 +64,7 @@ def _evict(session: Session, job: JobView, after: str) -> None:
     """Evict all running pods of a gang, unless one of them is protected."""
     rows: Rows = job.tasks(Status.BOUND, Status.RUNNING)
     tasks = [TaskView(session.ledger, row) for row in rows.tolist()]
-    if not session.snapshot.tasks.preemptable[rows].all():
-        return
-    if len(session.hooks.evictable(tasks)) < len(tasks):
+    if not session.snapshot.tasks.preemptable[rows].all() or len(session.hooks.evictable(tasks)) < len(tasks):
         return
     cause = f"{REASON}: gang ran with {job.ready_count}/{job.min_available} required pods for more than {after}"
     with session.statement() as statement:

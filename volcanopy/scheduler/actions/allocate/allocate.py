@@ -9,7 +9,8 @@
 5. Commit a ready job. Reserve the placements of a job that waits for resources being freed. Otherwise roll back and try
    other orders of the tasks (:mod:`.gang_repack`). A job that is not placed is recorded with its rejection or fit error,
    and in a FIFO queue blocks the jobs behind it.
-6. Put the job (while it has tasks left) and the queue back with new sort keys; go on with 3 until no job is left.
+6. Put the job (while it has tasks left) and the queue back with new sort keys, so that jobs which are not ready come before
+   further tasks of this one; go on with 3 until no job is left.
 7. Repeat 3 to 6 beyond fair shares for the jobs that only these rejected: they get what no queue below its share can use.
 """
 
@@ -33,10 +34,7 @@ from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Rejection
 
 
 class Allocate:
-    """Place tasks on idle resources or on resources that are being freed.
-
-    A job is placed until it is ready; a ready job gets one more task at a time, so that jobs which are not come first.
-    """
+    """Place tasks on idle resources or on resources that are being freed."""
 
     name: ClassVar[str] = "allocate"
     arguments: ClassVar[type[Arguments]] = NoArguments

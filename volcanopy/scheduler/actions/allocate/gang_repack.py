@@ -87,7 +87,7 @@ class Repacking:
             self.queue.row,
             self.placement.is_in_reach.tobytes(),
             None if session.limits is None else session.limits.limit_class(self.job.row),
-            self._shortfall,
+            session.gangs.shortfall(self.job, self.part),
             self.job.row if self.part is None and self.job.group.spec.sub_group_policy else None,
             tuple(role.minimum - role.ready for role in self.job.roles),
             *((shape, len(rows)) for shape, rows in rows_of.items()),
@@ -107,10 +107,6 @@ class Repacking:
     @property
     def _budget(self) -> _Budget:
         return self.session.state(_Budget)
-
-    @property
-    def _shortfall(self) -> int:
-        return self.session.gangs.shortfall(self.job, self.part)
 
     def _task(self, row: int) -> TaskView:
         return TaskView(self.session.ledger, row)
@@ -142,7 +138,8 @@ class Repacking:
 
     def _select(self, groups: list[_Group]) -> bool:
         """Set how many of each group are needed: the minima of roles, then the smallest; return whether they exist."""
-        missing, ascending = self._shortfall, sorted(groups, key=lambda group: group.size)
+        missing = self.session.gangs.shortfall(self.job, self.part)
+        ascending = sorted(groups, key=lambda group: group.size)
         roles = [role for role in self.job.roles if role.minimum > 0 and (self.part is None or self.part.is_whole)]
         if self.job.min_available >= sum(role.minimum for role in roles):
             lacking = {role.row: role.minimum - role.ready for role in roles}

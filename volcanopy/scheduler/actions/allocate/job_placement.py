@@ -64,9 +64,7 @@ def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> boo
     if pending.at or session.quotas.allocatable(queue, task, 1) is not None:
         return False
     chosen = session.placement.choose(task)
-    if chosen is None or not chosen[1]:
-        return False
-    if not session.bind(task.row, chosen[0]):
+    if chosen is None or not chosen[1] or not session.bind(task.row, chosen[0]):
         return False
     pending.at = 1
     return True

@@ -20,7 +20,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Rejection
 
@@ -146,12 +146,10 @@ def _order_by_need(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> N
 def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list[bool]:
     """Return for each of these jobs whether it is :attr:`PendingJob.is_single`."""
     table, claiming = session.snapshot.tasks, session.snapshot.shapes.claiming
-    single = ~session.snapshot.jobs.structured[jobs]
     if "annotate" not in session.hooks.unanswered:
         return [False] * len(jobs)
     tasks = [tasks_of[job] for job in jobs.tolist()]
-    if all(len(each) > 1 for each in tasks):
-        return [False] * len(jobs)
+    single: Mask = ~session.snapshot.jobs.structured[jobs]
     single &= np.array([len(each) == 1 for each in tasks], dtype=np.bool_)
     first = np.array([each[0] for each in tasks], dtype=np.intp)
     single &= table.nominated[first] == NONE

@@ -21,7 +21,7 @@ from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.moved_pods import MovedPod
-from volcanopy.scheduler.model.resources import Rows
+from volcanopy.scheduler.model.resources import Rows, sums_by
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import EVICTABLE, ON_NODE, Status
 from volcanopy.scheduler.nodes.traits.taints import out_of_service
@@ -180,10 +180,10 @@ def _can_be_whole(session: Session, job: JobView, members: list[int]) -> bool:
     Nodes that are cordoned or not ready count: they may return.
     """
     snapshot, ledger = session.snapshot, session.ledger
-    table, requests = snapshot.tasks, snapshot.shapes.request.values
-    free = snapshot.nodes.allocatable.values.copy()
-    stay = np.flatnonzero(ON_NODE[ledger.status] & ((table.job == job.row) | (table.job == NONE)))
-    np.subtract.at(free.T, ledger.node[stay], requests[:, table.shape[stay]].T)
+    owner = snapshot.tasks.job
+    stay = np.flatnonzero(ON_NODE[ledger.status] & ((owner == job.row) | (owner == NONE)))
+    used = sums_by(ledger.node[stay], snapshot.requests(stay), len(snapshot.nodes))
+    free = snapshot.nodes.allocatable.values - used
     returning = out_of_service(snapshot.nodes.traits)
     for row in members:
         task = TaskView(ledger, row)

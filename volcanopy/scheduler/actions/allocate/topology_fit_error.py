@@ -53,10 +53,8 @@ class TopologyFitError:
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Return whether no node is feasible for the task, whatever its hypernode."""
         rejections = self._session.hooks.reject(task, self._session.cluster.nodes())
-        return (
-            not any(rejection.reason == REASON for rejection in rejections)
-            and self._session.placement.choose(task) is None
-        )
+        is_confined = any(rejection.reason == REASON for rejection in rejections)
+        return not is_confined and self._session.placement.choose(task) is None
 
     def _message(self, fitted: int) -> Message:
         table, job = self._table, self._job
