@@ -30,6 +30,7 @@ from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import ClaimAssignment, Nodes
 
+_Rejected = Callable[[Rows], Mask]  # Which of M nodes a filter rejects.
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -85,7 +86,7 @@ class _Filter:
     """A filter that depends on the pods of the nodes."""
 
     reason: str
-    rejected: Callable[[Rows], Mask]
+    rejected: _Rejected
     final: bool = False
 
 
@@ -176,31 +177,20 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
 
     def _read(self, task: TaskView) -> tuple[_ShapeFilters, bool]:
         """Return the filters of a shape, and whether none of them depends on pods."""
-        args = self.args
-        by_labels: list[_Filter] = []
-        by_node: list[_Filter] = []
-
-        def add(
-            filters: list[_Filter], reason: str, rejected: Callable[[Rows], Mask] | None, final: bool = False
-        ) -> None:
-            if rejected is not None:
-                filters.append(_Filter(reason, rejected, final))
-
-        if args.pod_topology_spread:
-            add(by_labels, UNLABELLED, self._spreading.missing_label_filter(task), final=True)
-        if args.pod_affinity:
-            add(by_labels, NEAR, self._interpod.affinity_filter(task), final=True)
-        if args.node_ports:
-            shapes = self.cluster.snapshot.shapes
-            add(by_node, PORTS, pod_conflicts.ports_in_use(task.shape, shapes, self.cluster.traits, self._pod_counts))
-        by_pods: list[_Filter] = []
-        if args.pod_affinity:
-            add(by_pods, AWAY, self._interpod.anti_affinity_filter(task))
-            add(by_pods, KEPT_AWAY, self._interpod.existing_anti_affinity_filter(task))
-        if args.pod_topology_spread:
-            add(by_pods, SKEWED, self._spreading.skew_filter(task))
-        of_pods = (*by_labels, *by_node, *by_pods)
-        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, bool(by_labels or by_pods)), not of_pods
+        args, counts = self.args, self._pod_counts
+        shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
+        filters: tuple[tuple[bool, str, Callable[[TaskView], _Rejected | None], bool], ...] = (
+            (args.pod_topology_spread, UNLABELLED, self._spreading.missing_label_filter, True),
+            (args.pod_affinity, NEAR, self._interpod.affinity_filter, True),
+            (args.node_ports, PORTS, lambda _: pod_conflicts.ports_in_use(task.shape, shapes, traits, counts), False),
+            (args.pod_affinity, AWAY, self._interpod.anti_affinity_filter, False),
+            (args.pod_affinity, KEPT_AWAY, self._interpod.existing_anti_affinity_filter, False),
+            (args.pod_topology_spread, SKEWED, self._spreading.skew_filter, False),
+        )
+        enabled = [(reason, read(task), final) for is_enabled, reason, read, final in filters if is_enabled]
+        of_pods = tuple(_Filter(reason, rejected, final) for reason, rejected, final in enabled if rejected is not None)
+        couples_nodes = any(each.reason != PORTS for each in of_pods)
+        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, couples_nodes), not of_pods
 
     def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
         selects = self.args.node_affinity and labels.required_labels(spec)
