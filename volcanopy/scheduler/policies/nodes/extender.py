@@ -160,7 +160,17 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
     ) -> Sequence[TaskView] | None:
         """The candidates that the extender names."""
         verb = {Purpose.PREEMPT: self.args.preemptable, Purpose.RECLAIM: self.args.reclaimable}.get(purpose, "")
-        return self._victims(verb, preemptor, candidates)
+        if not verb or not self._concerns(preemptor):
+            return None
+        self._report()
+        body = {"evictor": self._wire.task(preemptor), "evictees": [self._wire.task(each) for each in candidates]}
+        answer, error = self._question(verb, body, wire.VoteAnswer)
+        if error:
+            return None if self.args.ignorable else []
+        if answer is None or not answer.status:
+            return None
+        named = {victim.UID for victim in answer.victims or ()}
+        return [each for each in candidates if answer.status > 0 and each.pod.metadata.uid in named]
 
     def verdict(self, job: JobView, moment: roles.Moment) -> Vote:
         """Pass on the vote of the extender on an admission or start, and report the admission."""
@@ -222,7 +232,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         if self.args.session_close:
             self._ask(self.args.session_close, [b"{}"])
 
-    # Nodes and victims
+    # Nodes
 
     def _role_of(self, task: TaskView) -> tuple[int | None, int] | None:
         """Tasks of one shape and role of a job differ in their names only."""
@@ -253,19 +263,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
             elif verdict is not None and verdict.status:
                 reason = f"extender: {_short(verdict.status)}"
                 answers.rejections[row] = (reason, verdict.code != wire.UNSCHEDULABLE)
-
-    def _victims(self, verb: str, evictor: TaskView, candidates: Sequence[TaskView]) -> Sequence[TaskView] | None:
-        if not verb or not self._concerns(evictor):
-            return None
-        self._report()
-        body = {"evictor": self._wire.task(evictor), "evictees": [self._wire.task(each) for each in candidates]}
-        answer, error = self._question(verb, body, wire.VoteAnswer)
-        if error:
-            return None if self.args.ignorable else []
-        if answer is None or not answer.status:
-            return None
-        named = {victim.UID for victim in answer.victims or ()}
-        return [each for each in candidates if answer.status > 0 and each.pod.metadata.uid in named]
 
     def _concerns(self, task: TaskView) -> bool:
         if self.cluster.extender is None:

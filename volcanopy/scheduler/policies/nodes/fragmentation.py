@@ -7,7 +7,7 @@ the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or m
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -47,7 +47,7 @@ class _Cards:
     """What the free cards of each node are worth to each kind of the mix, kept current with the session."""
 
     def __init__(self, cards: GpuCards, mix: Mix) -> None:
-        self._cards, self._mix, self._synced = cards, mix, 0
+        self._cards, self._mix, self._synced = cards, mix, len(cards.changed())
         nodes = len(cards.start) - 1
         self.units: Ints = np.zeros((len(mix.card_memory), nodes), dtype=np.int64)
         """(P, N): the cards that each kind can use."""
@@ -55,7 +55,6 @@ class _Cards:
         """(P, N): their free parts in sum."""
         self.free: Floats = np.zeros(nodes)
         """(N,): the free parts of all cards in sum."""
-        self._synced = len(cards.changed())
         self._update(np.arange(nodes))
 
     def sync(self) -> None:
@@ -70,15 +69,15 @@ class _Cards:
         """(P, K) which kinds can use each of these cards with so much free, and (K,) the free parts."""
         return self._mix.fits(cards, memory, cores), free_part(memory, cores, self._cards.memory[cards])
 
-    def changes(self, task: TaskView, rows: Rows) -> "_Changes | None":
-        """By how much a task changes these on each of some nodes; None if it requests no cards."""
+    def changes(self, task: TaskView, rows: Rows) -> tuple[Ints, Floats, Floats] | None:
+        """(P, K), (P, K) and (K,): by how much a task changes units, gpus and free on K nodes; None if it requests no cards."""
         taken = self._cards.taken(task, rows)
         if taken is None:
             return None
         memory, cores = self._cards.free(taken.cards)
         fits, parts = self.worth(taken.cards, memory, cores)
         fits_after, parts_after = self.worth(taken.cards, memory - taken.memory, cores - taken.cores)
-        return _Changes(
+        return (
             summed(fits_after.astype(np.int64) - fits, taken.position, len(rows)).astype(np.int64),
             summed(fits_after * parts_after - fits * parts, taken.position, len(rows)),
             np.bincount(taken.position, parts_after - parts, minlength=len(rows)).astype(np.float64),
@@ -93,17 +92,6 @@ class _Cards:
         self.units[:, rows] = summed(fits, owner, len(rows)).astype(np.int64)
         self.gpus[:, rows] = summed(fits * parts, owner, len(rows))
         self.free[rows] = np.bincount(owner, parts, minlength=len(rows))
-
-
-class _Changes(NamedTuple):
-    """By how much a task changes :class:`_Cards` on K nodes."""
-
-    units: Ints
-    """(P, K)."""
-    gpus: Floats
-    """(P, K)."""
-    free: Floats
-    """(K,)."""
 
 
 def summed(values: Floats | Ints | Mask, owner: Rows, size: int) -> Floats:
@@ -127,8 +115,8 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             for position, part in gpu_resources(self.cluster.axis, self.args.gpus).items()
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
-
         self._layouts: dict[int, tuple[bytes, bytes]] = {}
+        self._kinds: dict[tuple[bytes, int], CardKind] = {}
 
     def packs_resources(self) -> bool:
         """Whether nodes have GPUs and pods request them."""
@@ -230,6 +218,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         changes = state.changes(task, rows)
         if changes is None:
             return np.zeros(len(nodes))
+        more_units, more_gpus, more_free = changes
         first, size = len(mix.card_memory), len(nodes)
         idle = nodes.idle.values
         # The node without the task, and with it: for few nodes one call costs hardly more than for half of them.
@@ -239,11 +228,11 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         gpus: Floats = np.empty(units.shape)
         units[first:], gpus[first:] = own, own * self._unit_parts(mix)[:, None]
         units[:first], gpus[:first] = state.units[:, None, rows], state.gpus[:, None, rows]
-        units[:first, 1] += changes.units
-        gpus[:first, 1] += changes.gpus
+        units[:first, 1] += more_units
+        gpus[:first, 1] += more_gpus
         free = np.empty((2, size))
         free[:] = sum((idle[position] * part for position, part in self._parts.items()), start=state.free[rows])
-        free[1] += changes.free
+        free[1] += more_free
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
         return before - after
 
@@ -320,23 +309,15 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         cpu, memory = task.request.values[:2].tolist()
         need = self._provider.need(task) if self._provider is not None and task.shape in self._sharing else None
         if need is not None and self._provider is not None:
-            kind = self._kind(need.memory, need.cores)
+            kind = CardKind(need.memory, need.cores)
+            kind = self._kinds.setdefault((need.memory.tobytes(), need.cores), kind)  # one object for equal requests
             usable = need.memory <= self._provider.memory
             parts = need.memory[usable] / np.maximum(self._provider.memory[usable], 1)
             part = max(float(parts.mean()) if usable.any() else 0.0, need.cores / ALL_CORES)
-            gpus = need.number * part
-            return PodClass(count, cpu, memory, need.number, kind, gpus, nodes)
+            return PodClass(count, cpu, memory, need.number, kind, need.number * part, nodes)
         requested = [position for position in self._parts if task.request.values[position]]
         if not requested:
             return None
         position = max(requested, key=lambda each: task.request.values[each] * self._parts[each])
         number = int(task.request.values[position])
         return PodClass(count, cpu, memory, number, position, number * self._parts[position], nodes)
-
-    @cached_property
-    def _kinds(self) -> dict[tuple[bytes, int], CardKind]:
-        return {}
-
-    def _kind(self, memory: Ints, cores: int) -> CardKind:
-        """The same object for equal requests."""
-        return self._kinds.setdefault((memory.tobytes(), cores), CardKind(memory, cores))

@@ -11,7 +11,7 @@ from pydantic import Field
 from volcanopy.api import names, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
@@ -158,9 +158,8 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
             rows = rows[snapshot.jobs.queue[table.job[rows]] == queue.row]
             codes = self._codes[node[rows]]
             rows, codes = rows[codes != NONE], codes[codes != NONE]
-            sums = np.zeros((len(self.cluster.axis), len(self._groups)), dtype=np.int64)
-            np.add.at(sums.T, codes, snapshot.shapes.request.values[:, table.shape[rows]].T)
-            known = self._used[queue.row] = (ledger.changes, sums)
+            known = ledger.changes, sums_by(codes, snapshot.requests(rows), len(self._groups))
+            self._used[queue.row] = known
         return known[1]
 
 

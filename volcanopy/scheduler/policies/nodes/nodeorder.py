@@ -170,9 +170,7 @@ def _of_most(raw: Ints) -> Floats:
 
 def _between(raw: Ints) -> Floats:
     """0 for the smallest to 100 for the largest, in whole numbers; 0 for all if they are equal."""
-    if not len(raw):
-        return np.empty(0, dtype=np.float64)
-    least, most = int(raw.min()), int(raw.max())
-    if least == most:
+    if _is_constant(raw):
         return np.zeros(len(raw), dtype=np.float64)
+    least, most = int(raw.min()), int(raw.max())
     return np.floor(100.0 * ((raw - least) / (most - least)))

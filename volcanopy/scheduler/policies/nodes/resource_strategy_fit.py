@@ -133,13 +133,11 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         """The score by strategies, and that for leaving scarce resources alone."""
         scores: Floats = np.zeros((len(tasks), len(nodes)), dtype=np.float64)
         if self.args.weight:
-            scores += self.args.weight * tasks.each(lambda task: self._fit(task, nodes))
+            each = tasks.each(lambda task: weighted_mean(TasksView([task]), nodes, self._strategies(task))[0])
+            scores += self.args.weight * each
         if self.args.sra.enable and self._scarce_sum:
             scores += self.args.sra.weight * tasks.each(lambda task: self._spare(task.request.values, nodes))
         return scores
-
-    def _fit(self, task: TaskView, nodes: NodesView) -> Floats:
-        return weighted_mean(TasksView([task]), nodes, self._strategies(task))[0]
 
     def _strategies(self, task: TaskView) -> Strategies:
         own = self._annotations(task)
@@ -173,9 +171,8 @@ def _own_strategies(axis: Axis, kind: str, text: str) -> Strategies:
         weights = json.loads(text)
     except ValueError:
         return nothing
-    if kind not in {"LeastAllocated", "MostAllocated"} or not isinstance(weights, dict):
-        return nothing
-    if not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
+    is_valid = kind in {"LeastAllocated", "MostAllocated"} and isinstance(weights, dict)
+    if not is_valid or not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
         return nothing
     return _ordered(axis, {str(name): (weight, kind) for name, weight in weights.items()})
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, combinations
 from typing import ClassVar
 
 import numpy as np
@@ -78,12 +79,8 @@ def _groups(text: str) -> list[list[str]]:
 
 
 def _pairs(groups: list[list[str]]) -> frozenset[frozenset[str]]:
-    pairs = set()
-    for group in groups:
-        if len(group) == 1:
-            pairs.add(frozenset(group))
-        pairs |= {frozenset({name, other}) for name in group for other in group if name != other}
-    return frozenset(pairs)
+    pairs = (combinations(group, 2) if len(group) > 1 else [group] for group in groups)
+    return frozenset(map(frozenset, chain.from_iterable(pairs)))
 
 
 @dataclass

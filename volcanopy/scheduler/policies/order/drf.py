@@ -234,30 +234,26 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
 def _behind(
     tree: Tree, own: JobView, reclaimer: TaskView, jobs: Sequence[JobView | None], candidates: Sequence[TaskView]
 ) -> list[bool]:
-    changes: list[tuple[int, Ints]] = []
-
     def add(job: int, amount: Ints) -> None:
         tree.add(np.array([job]), amount[:, None])
-        changes.append((job, amount))
 
-    def undo() -> None:
-        job, amount = changes.pop()
-        tree.add(np.array([job]), -amount[:, None])
-
+    evicted: list[tuple[int, Ints]] = []
     result = []
     rejected: set[tuple[int, int]] = set()
     add(own.row, reclaimer.request.values)
     for job, candidate in zip(jobs, candidates, strict=True):
         evict = False
         if job is not None and (job.row, candidate.shape) not in rejected:
-            add(job.row, -candidate.request.values)
+            request = candidate.request.values
+            add(job.row, -request)
             evict = tree.is_before(own.queue.row, job.queue.row)
             if evict:
                 rejected.clear()
+                evicted.append((job.row, request))
             else:
-                undo()
+                add(job.row, request)
                 rejected.add((job.row, candidate.shape))
         result.append(evict)
-    while changes:
-        undo()
+    for row, request in (*reversed(evicted), (own.row, -reclaimer.request.values)):
+        add(row, request)
     return result

@@ -69,12 +69,9 @@ class Tdm(Plugin[TdmArguments], Nodes, Victims, roles.Gate, roles.Order):
         args, traits = self.args, self.cluster.traits
         zone_of, numbers = traits.label(names.REVOCABLE_ZONE)
         at = self.cluster.now.astimezone(time_zone(args.time_zone)).time()
-        is_open = np.zeros(len(numbers) + 1, dtype=np.bool_)  # the last entry serves nodes in no zone
-        is_known = np.zeros(len(numbers) + 1, dtype=np.bool_)
-        for zone, number in numbers.items():
-            if zone in args.zones:
-                is_known[number] = True
-                is_open[number] = args.zones[zone].contain(at)
+        hours_of = [*map(args.zones.get, numbers), None]  # the last entry serves nodes in no zone
+        is_known = np.array([each is not None for each in hours_of])
+        is_open = np.array([each is not None and each.contain(at) for each in hours_of])
         self._in_zone: Mask = zone_of != NONE
         self._open: Mask = is_open[zone_of]
         self._closing: Mask = is_known[zone_of] & ~self._open
