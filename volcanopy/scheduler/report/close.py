@@ -76,11 +76,10 @@ def _groups(session: Session, explainer: Explainer) -> Iterator[Effect]:
     jobs = session.snapshot.jobs
     moves = _moves(session)
     rows = session.unsettled_jobs()
-    others = {*moves, *session.evicted_for, *(pod.job for pod in session.snapshot.moves.pods)}
-    if others:
-        also = np.array(sorted(others), dtype=np.intp)
-        rows = np.union1d(rows, session.cluster.taking_part(also))
     moved = {pod.job for pod in session.snapshot.moves.pods}
+    others = {*moves, *session.evicted_for, *moved}
+    if others:
+        rows = np.union1d(rows, session.cluster.taking_part(np.array(sorted(others), dtype=np.intp)))
     keys = jobs.keys[rows].tolist()
     rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
     columns = zip(

@@ -7,7 +7,6 @@ rejects a job counts: what later gates would answer is not known yet.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,13 +30,6 @@ _CONTESTED = frozenset({Gate.OVERCOMMIT, Gate.SHARE, Gate.CAPABILITY, Gate.NODES
 """The gates at which the jobs before a job in its queue compete with it."""
 _AFTER_GANG = frozenset(tuple(Gate)[tuple(Gate).index(Gate.GANG) + 1 :])
 """The gates that a job passes after the one for its gang."""
-
-
-class _Position(NamedTuple):
-    """A job's position in its queue, from 1, and the job right before it."""
-
-    number: int
-    before: str
 
 
 class Explainer:
@@ -151,9 +143,10 @@ class Explainer:
             own = f"queue {job.queue.name}"  # whose jobs are what it waits for, not the queue itself
             blocked_by = tuple([name for name in blocked_by if name != own])
         if position is not None:
-            numbers["position"] = str(position.number)
-            if not blocked_by and position.before and gate in _CONTESTED:
-                blocked_by = (f"job {position.before}",)
+            number, before = position
+            numbers["position"] = str(number)
+            if not blocked_by and before and gate in _CONTESTED:
+                blocked_by = (f"job {before}",)
         if self._session.reservations is not None:
             numbers |= self._session.reservations.details(job) or {}
         return Explain(
@@ -274,8 +267,8 @@ class Explainer:
         )
 
 
-def _positions(session: Session) -> dict[int, _Position]:
-    """The positions of waiting jobs in their queue: admitted jobs first, each in the order in which they were tried."""
+def _positions(session: Session) -> dict[int, tuple[int, str]]:
+    """The position of each waiting job in its queue, from 1, and the job before it: admitted jobs first, as they were tried."""
     rows = list(session.rejections.order)
     if not rows:
         return {}
@@ -283,12 +276,12 @@ def _positions(session: Session) -> dict[int, _Position]:
     phases = session.ledger.phase[rows].tolist()
     keys = session.snapshot.jobs.keys
     last: dict[int, tuple[int, str]] = {}
-    positions: dict[int, _Position] = {}
+    positions: dict[int, tuple[int, str]] = {}
     for admitted in (True, False):
         for row, queue, phase in zip(rows, queues, phases, strict=True):
             if (phase != "Pending") is admitted:
                 number, before = last.get(queue, (0, ""))
-                positions[row] = _Position(number + 1, before)
+                positions[row] = (number + 1, before)
                 last[queue] = (number + 1, str(keys[row]))
     return positions
 

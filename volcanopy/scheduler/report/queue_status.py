@@ -50,9 +50,7 @@ class QueueStatuses(QueueAmounts):
         rows = [row for row in changed.nonzero()[0].tolist() if queues.objects[row] is not None]
         effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
-            allocated, fair_share, guaranteed, borrowed, waiting = (
-                self._texts(column) for column in amounts[:, :, row]
-            )
+            allocated, fair_share, guaranteed, borrowed, waiting = map(self._texts, amounts[:, :, row])
             share = observed_queue_status.share_text(int(shares[row]))
             credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
             usage = usage_texts(self.axis, self.usage[:, row])
@@ -99,9 +97,8 @@ def queue_statuses(session: Session) -> QueueStatuses:
     pods = axis.index["pods"]
     borrowed[pods] *= fair_share[pods] > 0  # a fair share without a number of pods does not limit the pods
     share = allocated_share(allocated, fair_share)
-    limit = shares.limit
     return QueueStatuses(
-        axis, queues, allocated, fair_share, limit, guaranteed, borrowed, waiting, share, *past, now, users
+        axis, queues, allocated, fair_share, shares.limit, guaranteed, borrowed, waiting, share, *past, now, users
     )
 
 
@@ -141,8 +138,6 @@ def _waiting(session: Session, owner: Index | Rows, count: int) -> Ints:
     sums = np.zeros((len(snapshot.axis), count), dtype=np.int64)
     rows = session.unsettled_jobs()
     rows = rows[owner[rows] != NONE]
-    if not len(rows):
-        return sums
     starting = ledger.unadmitted[rows] | (ledger.phase[rows] == "Inqueue")
     waits = starting | (jobs.counts[Status.PENDING.value, rows] > 0)
     rows, starting = rows[waits], starting[waits]
