@@ -256,35 +256,23 @@ class Cluster:
         self.ledger = LedgerView(self.reads)
         """The session's columns over all rows, read-only."""
         self._ledger = cast("Ledger", self.reads)
+        self.snapshot: Snapshot = ledger.snapshot
+        """The frozen tables."""
+        self.axis: Axis = ledger.snapshot.axis
+        """The resources that are counted."""
+        self.now: datetime = ledger.snapshot.now
+        """The time of the snapshot."""
+        self.traits: NodeTraits = ledger.snapshot.nodes.traits
+        """Labels, taints and images of the nodes, with a memo that is valid as long as they do not change."""
         self.extender = extender
         """Asks a program outside; None where nothing outside may be asked."""
         self.packs_resources: Callable[[], bool] = lambda: False
         """Whether a plugin decides which resources of nodes are filled first; not available in ``open``."""
 
     @property
-    def snapshot(self) -> Snapshot:
-        """The frozen tables."""
-        return self._ledger.snapshot
-
-    @property
-    def axis(self) -> Axis:
-        """The resources that are counted."""
-        return self._ledger.snapshot.axis
-
-    @property
-    def now(self) -> datetime:
-        """The time of the snapshot."""
-        return self._ledger.snapshot.now
-
-    @property
     def total(self) -> Resources:
         """The sum of the allocatable resources of all nodes."""
-        return Resources(self.axis, self._ledger.snapshot.total)
-
-    @property
-    def traits(self) -> NodeTraits:
-        """Labels, taints and images of the nodes, with a memo that is valid as long as they do not change."""
-        return self._ledger.snapshot.nodes.traits
+        return Resources(self.axis, self.snapshot.total)
 
     @contextmanager
     def by_state(self, nodes: NodesView, state: object) -> Iterator[None]:
