@@ -5,14 +5,14 @@ the selectors that the task matches, so that a task which none of them selects c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.selectors import Term, Terms
+from volcanopy.scheduler.model.selectors import Term
 from volcanopy.scheduler.model.snapshot import ShapeTable
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts, Tally
 from volcanopy.scheduler.nodes.traits.node_affinity import Domains, domains
@@ -21,22 +21,12 @@ from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 _Part = tuple[Tally, Domains, int]  # Pods, the domains by which they are counted, and their weight.
 
 
-@dataclass
-class TermsBySelector:
-    """The terms of all shapes about other pods: by selector the shape, the topology key and the weight of each term."""
-
-    anti_affinity: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
-    preferred: dict[int, list[tuple[int, str, int]]] = field(default_factory=dict)
-
-
-def _terms_by_selector(shapes: ShapeTable) -> TermsBySelector:
-    result = TermsBySelector()
+def _terms_by_selector(shapes: ShapeTable, kind: str) -> dict[int, list[tuple[int, Term]]]:
+    """Return the terms of this kind of all shapes, each with its shape, by the number of the selector."""
+    result: dict[int, list[tuple[int, Term]]] = {}
     for shape in shapes.with_terms:
-        terms = shapes.terms[shape] or Terms()
-        for term in terms.anti_affinity:
-            result.anti_affinity.setdefault(term.selector, []).append((shape, term.topology_key))
-        for term in terms.preferred:
-            result.preferred.setdefault(term.selector, []).append((shape, term.topology_key, term.weight))
+        for term in getattr(shapes.terms[shape], kind):
+            result.setdefault(term.selector, []).append((shape, term))
     return result
 
 
@@ -78,40 +68,28 @@ class InterPodAffinity:
 
     def existing_anti_affinity_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
         """Return the filter of node rows whose pods have required anti-affinity to the task; None without such pods."""
-        shapes_by_topology: dict[str, set[int]] = {}
-        anti_affinity = self._terms.anti_affinity
-        for selector in task.matched & anti_affinity.keys():
-            for shape, topology in anti_affinity[selector]:
-                if self._pod_counts.has_tasks(shape):
-                    shapes_by_topology.setdefault(topology, set()).add(shape)
-        if not shapes_by_topology:
-            return None
-        return _any_pod(
-            [
-                (self._pod_counts.tally(dict.fromkeys(shapes, 1), True), domains(topology, self._traits), 1)
-                for topology, shapes in sorted(shapes_by_topology.items())
-            ]
-        )
+        parts = self._of_existing(task, "anti_affinity")
+        return _any_pod(parts) if parts else None
 
     def score(self, task: TaskView) -> Callable[[Rows], Ints] | None:
         """Return the score of node rows by the preferred terms of the task and of existing pods; None without any."""
         parts = [self._part(term, term.weight) for term in task.terms.preferred] if task.terms else []
-        weights: dict[str, dict[int, int]] = {}
-        preferred = self._terms.preferred
-        for selector in task.matched & preferred.keys():
-            for shape, topology, weight in preferred[selector]:
-                if self._pod_counts.has_tasks(shape):
-                    by_shape = weights.setdefault(topology, {})
-                    by_shape[shape] = by_shape.get(shape, 0) + weight
-        parts += [
-            (self._pod_counts.tally(by_shape, True), domains(key, self._traits), 1)
-            for key, by_shape in sorted(weights.items())
-        ]
+        parts += self._of_existing(task, "preferred")
         return _summed(parts) if parts else None
 
-    @property
-    def _terms(self) -> TermsBySelector:
-        return cached_by_shapes(self._traits, "terms of shapes", self._shapes, lambda: _terms_by_selector(self._shapes))
+    def _of_existing(self, task: TaskView, kind: Literal["anti_affinity", "preferred"]) -> list[_Part]:
+        """Return the existing pods with terms of this kind that match the task, by topology; each counts 1 by required ones."""
+        shapes, weights = self._shapes, dict[str, dict[int, int]]()
+        terms = cached_by_shapes(self._traits, f"{kind} terms", shapes, lambda: _terms_by_selector(shapes, kind))
+        for selector in task.matched & terms.keys():
+            for shape, term in terms[selector]:
+                if self._pod_counts.has_tasks(shape):
+                    by_shape = weights.setdefault(term.topology_key, {})
+                    by_shape[shape] = 1 if kind == "anti_affinity" else by_shape.get(shape, 0) + term.weight
+        return [
+            (self._pod_counts.tally(by_shape, terminating=True), domains(key, self._traits), 1)
+            for key, by_shape in sorted(weights.items())
+        ]
 
     def _part(self, term: Term, weight: int = 1) -> _Part:
         tally = self._pod_counts.of_selectors((term.selector,), terminating=True)
