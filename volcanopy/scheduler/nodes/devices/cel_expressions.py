@@ -41,7 +41,6 @@ class Expression:
         import cel  # noqa: PLC0415 - it loads a library for terminals, which takes a tenth of the start of a scheduler
         from cel import stdlib  # noqa: PLC0415
 
-        self.text = text
         self.fault = ""
         self._domains = sorted({double or single for double, single in _TEXT.findall(text)})
         self._names = None if _READS_ALL.search(text) else frozenset(_NAME.findall(text))

@@ -204,11 +204,10 @@ class DynamicResources:
                 temporary = not fault and self._allocate(claims, int(rows[index]), terminating=True)[0] is not None
                 rejected.setdefault((fault or CANNOT_ALLOCATE, temporary), []).append(index)
         for (reason, temporary), rejected_indices in rejected.items():
-            mask = np.zeros(len(rows), dtype=np.bool_)
-            mask[rejected_indices] = True
-            if not mask.any():
-                continue
-            yield NodeRejection(reason, mask, temporary=temporary, final=reason != CANNOT_ALLOCATE)
+            if rejected_indices:
+                mask = np.zeros(len(rows), dtype=np.bool_)
+                mask[rejected_indices] = True
+                yield NodeRejection(reason, mask, temporary=temporary, final=reason != CANNOT_ALLOCATE)
 
     @cached_property
     def free_devices(self) -> FreeDevices:

@@ -147,10 +147,8 @@ class Inventory:
                 if not verdict.matches:
                     break
             else:
-                rejecting = [taint for taint in item.traits.taints if taint.effect in {"NoSchedule", "NoExecute"}]
-                tolerated = all(
-                    any(taints.tolerates(each, taint) for each in request.tolerations) for taint in rejecting
-                )
+                rejecting = (taint for taint in item.traits.taints if taint.effect in taints.FILTERED_EFFECTS)
+                tolerated = all(taints.tolerated(request.tolerations, taint) for taint in rejecting)
                 if tolerated and item.has(request.requested_capacity):
                     result.append(item)
         return Suitable(tuple(result))
@@ -170,10 +168,8 @@ def build_inventory(offers: Offers, traits: NodeTraits) -> Inventory:
     for item in _items(offers):
         if item.node:
             inventory.local.setdefault(item.node, []).append(item)
-        elif item.selector is None:
-            inventory.shared.append((item, None))
         else:
-            inventory.shared.append((item, node_affinity.any_term(item.selector.node_selector_terms, traits)))
+            inventory.shared.append((item, _nodes_of(item, traits)))
     offers.memo["inventory"] = inventory
     return inventory
 
@@ -208,15 +204,11 @@ def _node(spec: devices.ResourceSliceSpec, device: devices.BasicDevice) -> tuple
 
 def available_nodes(items: Iterable[Item], inventory: Inventory) -> Mask | None:
     """Return the (N,) mask of the nodes on which all of these devices are available; None for all."""
-    mask: Mask | None = None
-    for item in items:
-        if item.node:
-            where = np.zeros(len(inventory.traits.objects), dtype=np.bool_)
-            if item.node in inventory.traits.rows:
-                where[inventory.traits.rows[item.node]] = True
-        elif item.selector is not None:
-            where = node_affinity.any_term(item.selector.node_selector_terms, inventory.traits)
-        else:
-            continue
-        mask = where if mask is None else mask & where
-    return mask
+    masks = [mask for item in items if (mask := _nodes_of(item, inventory.traits)) is not None]
+    return np.logical_and.reduce(masks) if masks else None
+
+
+def _nodes_of(item: Item, traits: NodeTraits) -> Mask | None:
+    if item.node:
+        return np.arange(len(traits.objects)) == traits.rows.get(item.node, -1)
+    return None if item.selector is None else node_affinity.any_term(item.selector.node_selector_terms, traits)

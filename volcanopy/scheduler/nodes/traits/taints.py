@@ -15,7 +15,7 @@ CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """The taint that stands for a cordoned node."""
 _CONDITIONS = "node.kubernetes.io/"
 """The beginning of the taints that Kubernetes sets for conditions of nodes."""
-_FILTERED_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+FILTERED_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ def tolerates(toleration: core.Toleration | devices.DeviceToleration, taint: cor
     return toleration.operator == "Exists"
 
 
-def tolerated(tolerations: tuple[core.Toleration, ...], taint: core.Taint) -> bool:
+def tolerated(
+    tolerations: Iterable[core.Toleration | devices.DeviceToleration], taint: core.Taint | devices.DeviceTaint
+) -> bool:
     """Return whether one of the tolerations tolerates a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
@@ -60,7 +62,7 @@ def tolerated(tolerations: tuple[core.Toleration, ...], taint: core.Taint) -> bo
 def untolerated(tolerations: tuple[core.Toleration, ...], spec: core.NodeSpec) -> core.Taint | None:
     """Return the first untolerated NoSchedule or NoExecute taint of a node."""
     return next(
-        (taint for taint in spec.taints if taint.effect in _FILTERED_EFFECTS and not tolerated(tolerations, taint)),
+        (taint for taint in spec.taints if taint.effect in FILTERED_EFFECTS and not tolerated(tolerations, taint)),
         None,
     )
 
@@ -77,7 +79,7 @@ def untolerated_taints(tolerations: tuple[core.Toleration, ...], traits: NodeTra
 def tolerated_nodes(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask:
     """Return the (N,) mask of the nodes without untolerated NoSchedule or NoExecute taints."""
     known = node_specs(traits)
-    return np.array([untolerated(tolerations, spec) is None for spec in known.specs], dtype=np.bool_)[known.codes]
+    return known.mask(untolerated(tolerations, spec) is None for spec in known.specs)
 
 
 def cordoned(tolerations: tuple[core.Toleration, ...], traits: NodeTraits) -> Mask | None:
