@@ -6,8 +6,9 @@ of its free cpus, so that results are cached for equal nodes.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
+from functools import lru_cache, reduce
+from itertools import accumulate, combinations
+from operator import or_
 from typing import NamedTuple
 
 Cpus = int  # A set of cpus as a bit mask.
@@ -117,12 +118,7 @@ def best_hint(layout: Layout, free: Cpus, count: int) -> Hint | None:
 
 def _width(largest_first: Sequence[int], count: int) -> int | None:
     """Return how many of the largest sizes are needed for a total of ``count``; None if all are not enough."""
-    total = 0
-    for width, size in enumerate(largest_first, start=1):
-        total += size
-        if total >= count:
-            return width
-    return None
+    return next((width for width, total in enumerate(accumulate(largest_first), start=1) if total >= count), None)
 
 
 def admits(policy: str, hint: Hint | None) -> bool:
@@ -192,7 +188,4 @@ def reserved(layout: Layout, count: int) -> Cpus:
 
 def union(sets: Iterable[Cpus]) -> Cpus:
     """Return the union of sets of cpus."""
-    result = 0
-    for cpus in sets:
-        result |= cpus
-    return result
+    return reduce(or_, sets, 0)

@@ -138,10 +138,8 @@ class SessionCpus:
     def fits_empty_node(self, node: int, counts: tuple[int, ...]) -> bool:
         """Return whether the containers would be admitted on the empty node."""
         report = self._reports[node]
-        return (
-            cpu_assignment.assign(report.layout, report.layout.all & ~report.reserved, counts, report.policy)
-            is not None
-        )
+        free = report.layout.all & ~report.reserved
+        return cpu_assignment.assign(report.layout, free, counts, report.policy) is not None
 
     def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None) -> AssignedCpus | None:
         """Return the cpus for a task; None on a node that does not align them."""
