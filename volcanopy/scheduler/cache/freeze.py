@@ -88,13 +88,7 @@ class Layout:
             changed = changed[places[changed] != NONE]
             changes = Changes(len(rows), changed, rows, places[changed])
         state.nodes.changed.clear()
-        amounts = state.nodes.amounts
-        live = (
-            ("used", amounts["used"]),
-            ("releasing", amounts["releasing"]),
-            ("nonzero", state.nodes.amounts["nonzero"]),
-        )
-        changes.copy(live, copies)
+        changes.copy([(name, state.nodes.amounts[name]) for name in ("used", "releasing", "nonzero")], copies)
         if self._assigned is None or self._assigned[0] != state.assignments:
             self._assigned = (state.assignments, tuple(state.nodes.plain["assigned_pods"][rows].tolist()))
         return NodeTable(
@@ -150,11 +144,9 @@ class Layout:
             self._rows = state.node_rows()
             self._names = tuple(state.nodes.keys[self._rows].tolist())
             self._index = {name: row for row, name in enumerate(self._names)}
-            lasting = self._traits.lasting
-            self._traits = NodeTraits(_objects(state, self._rows))
-            self._traits.lasting = lasting
+            self._traits = NodeTraits(_objects(state, self._rows), self._traits)
         elif not self._images_current:
-            self._traits = self._traits.with_images_of(NodeTraits(_objects(state, self._rows)))
+            self._traits = self._traits.with_images_of(_objects(state, self._rows))
         self._images_current = True
         return self._rows, self._traits
 
@@ -345,14 +337,11 @@ def _shape_table(state: StateTables) -> ShapeTable:
     shapes, axis = state.shapes.all, state.axis
     request = np.zeros((len(axis), len(shapes)), dtype=np.int64)
     for number, shape in enumerate(shapes):
-        for name, units in shape.request.items():
-            request[axis.index[name], number] = units
-    nonzero = np.array([shape.nonzero for shape in shapes], dtype=np.int64).reshape(-1, 2).T
-    best_effort = np.array([shape.best_effort for shape in shapes], dtype=np.bool_)
+        request[:, number] = axis.vector(shape.request)
     return ShapeTable(
         request=Columns(axis, frozen(request)),
-        nonzero=nonzero,
-        best_effort=best_effort,
+        nonzero=np.array([shape.nonzero for shape in shapes], dtype=np.int64).reshape(-1, 2).T,
+        best_effort=np.array([shape.best_effort for shape in shapes], dtype=np.bool_),
         specs=tuple(shape.spec for shape in shapes),
         namespaces=tuple(shape.namespace for shape in shapes),
         matched=tuple(shape.matched for shape in shapes),

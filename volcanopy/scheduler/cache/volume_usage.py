@@ -18,7 +18,7 @@ class AttachedVolumes:
         """``resolve`` returns the volume of a claim by key, None if it has no attach limit."""
         self._resolve = resolve
         self._users: dict[str, Counter[str]] = {}
-        self._volume_of: dict[str, Volume] = {}
+        self._volume_of: dict[str, Volume | None] = {}
         self._volumes: dict[str, dict[str, Counter[str]]] = {}
 
     def use(self, claim: str, node: str, sign: int) -> None:
@@ -26,25 +26,22 @@ class AttachedVolumes:
         users = self._users.get(claim)
         if users is None:
             users = self._users[claim] = Counter()
-            volume = self._resolve(claim)
-            if volume is not None:
-                self._volume_of[claim] = volume
+            self._volume_of[claim] = self._resolve(claim)
         users[node] += sign
-        volume = self._volume_of.get(claim)
+        volume = self._volume_of[claim]
         if volume is not None:
             self._add(volume, node, sign)
         if not users[node]:
             del users[node]
             if not users:
-                del self._users[claim]
-                self._volume_of.pop(claim, None)
+                del self._users[claim], self._volume_of[claim]
 
     def resolve_again(self, claim: str) -> None:
         """Update the counts after a change of a claim or its volume."""
         users = self._users.get(claim)
         if users is None:
             return
-        before, after = self._volume_of.get(claim), self._resolve(claim)
+        before, after = self._volume_of[claim], self._resolve(claim)
         if before == after:
             return
         for node, count in users.items():
@@ -52,10 +49,7 @@ class AttachedVolumes:
                 self._add(before, node, -count)
             if after is not None:
                 self._add(after, node, count)
-        if after is None:
-            self._volume_of.pop(claim, None)
-        else:
-            self._volume_of[claim] = after
+        self._volume_of[claim] = after
 
     def resolve_all_again(self) -> None:
         """Update the counts after a change of a storage class."""

@@ -20,10 +20,10 @@ class NodeTraits:
     of a node selector): what depends on traits alone is computed once, not once per cycle.
     """
 
-    def __init__(self, objects: tuple[core.Node, ...]) -> None:
+    def __init__(self, objects: tuple[core.Node, ...], previous: "NodeTraits | None" = None) -> None:
         self.objects = objects
         self.memo: dict[Any, Any] = {}
-        self.lasting: dict[Any, Any] = {}
+        self.lasting: dict[Any, Any] = {} if previous is None else previous.lasting
         """Handed on to the traits that come after: who keeps something here sees to it that it is still valid."""
         self._codes: dict[str, tuple[Index, dict[str, int]]] = {}
 
@@ -32,11 +32,11 @@ class NodeTraits:
         """The row of each node by its name."""
         return {node.metadata.name: row for row, node in enumerate(self.objects)}
 
-    def with_images_of(self, newer: "NodeTraits") -> "NodeTraits":
+    def with_images_of(self, objects: tuple[core.Node, ...]) -> "NodeTraits":
         """The traits of the same nodes when nothing but their images changed: only answers about images are forgotten."""
+        newer = NodeTraits(objects, self)
         newer.memo = {kind: answers for kind, answers in self.memo.items() if kind not in OF_IMAGES}
         newer._codes = self._codes
-        newer.lasting = self.lasting
         return newer
 
     def label(self, key: str) -> tuple[Index, dict[str, int]]:
