@@ -146,9 +146,8 @@ class Pools:
         return np.flatnonzero(self.members(pool) & (allocated[dims] > 0).any(axis=0))
 
     def _number(self, numbers: dict[Subject, int], subject: Subject, cap: Cap) -> int:
-        number = numbers.get(subject)
-        if number is None:
-            number = numbers[subject] = len(numbers)
+        number = numbers.setdefault(subject, len(numbers))
+        if number == len(self.caps):
             self.subjects.append(subject)
             self.caps.append(cap)
         return number

@@ -41,19 +41,13 @@ class Marks:
     """The numbers of the marks that there are; they are never taken back."""
 
     def __init__(self) -> None:
-        self.all: list[Mark] = []
-        self._numbers: dict[Mark, int] = {}
+        self.all: dict[Mark, int] = {}
+        """The number of each, in the order of the numbers."""
 
     def of(self, group: core.PodGroup | None, pod: core.Pod) -> int:
         """The number of the mark that a pod carries in its group; -1 if no policy captures it."""
         mark = mark_of(_policies(group), pod.metadata.labels)
-        if mark is None:
-            return -1
-        known = self._numbers.get(mark)
-        if known is None:
-            known = self._numbers[mark] = len(self.all)
-            self.all.append(mark)
-        return known
+        return -1 if mark is None else self.all.setdefault(mark, len(self.all))
 
     def renew(
         self, tasks: Mapping[str, NDArray[Any]], job: int, before: core.PodGroup | None, now: core.PodGroup | None
