@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Mask, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 
@@ -272,14 +272,8 @@ def bounds(total: Ints, queues: QueueTable, *, by_weight: bool, in_tree: bool, a
     ``by_weight``: shares that ``deserved`` does not name follow from weights. ``in_tree``: what a queue does not lend is
     reserved in its ancestors as well. ``alone``: without guarantees and capabilities.
     """
-
-    def compute() -> Bounds:
-        result = _bounds(total, queues, by_weight, in_tree, alone)
-        result.reserved.setflags(write=False)
-        result.limit.setflags(write=False)
-        return result
-
-    return queues.lasting(("bounds", by_weight, in_tree, alone), (total, queues.guarantee), compute)
+    arguments = by_weight, in_tree, alone
+    return queues.lasting(("bounds", *arguments), (total, queues.guarantee), lambda: _bounds(total, queues, *arguments))
 
 
 def _bounds(total: Ints, queues: QueueTable, by_weight: bool, in_tree: bool, alone: bool) -> Bounds:
@@ -288,7 +282,7 @@ def _bounds(total: Ints, queues: QueueTable, by_weight: bool, in_tree: bool, alo
     if alone:
         guarantee, limit = np.zeros_like(guarantee), np.full_like(limit, UNLIMITED)
     if limits is None:
-        return Bounds(guarantee, limit)
+        return Bounds(frozen(guarantee), frozen(limit))
     fair_share = np.maximum(queues.deserved.values, guarantee)
     if by_weight:
         fair_share = np.where(queues.deserved_set, fair_share, by_weights(total, queues, guarantee, limit))
@@ -296,7 +290,8 @@ def _bounds(total: Ints, queues: QueueTable, by_weight: bool, in_tree: bool, alo
     lends = limits.lending < UNLIMITED
     reserved = np.where(lends, np.maximum(guarantee, fair_share - limits.lending), guarantee)
     reserved = np.minimum(reserved, np.maximum(limit, guarantee))
-    return Bounds(queues.covering(reserved, lends) if in_tree else reserved, limit, fair_share)
+    reserved = queues.covering(reserved, lends) if in_tree else reserved
+    return Bounds(frozen(reserved), frozen(limit), fair_share)
 
 
 def by_weights(total: Ints, queues: QueueTable, guarantee: Ints, limit: Ints) -> Ints:
