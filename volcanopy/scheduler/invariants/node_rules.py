@@ -1,7 +1,4 @@
-"""Which pods a node admits by its labels and taints, read from the objects, one pod and one node at a time.
-
-Nothing is shared with the code that decides.
-"""
+"""Which pods a node admits by its labels and taints, read from the objects, one pod and one node at a time."""
 
 from collections.abc import Mapping
 

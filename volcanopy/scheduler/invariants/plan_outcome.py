@@ -1,8 +1,4 @@
-"""Outcome of a plan: its moves as rows of the snapshot, and the columns of tasks after all effects.
-
-Invariants use this and the tables of the snapshot alone, nothing of the code that decides: they define anew what a request
-is, which pods are there, and what a minimum is. Effects are read one by one, tables as columns.
-"""
+"""Outcome of a plan: its moves as rows of the snapshot, and the columns of tasks after all effects."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

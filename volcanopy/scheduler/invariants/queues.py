@@ -159,13 +159,11 @@ def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
     todo = [row for row in range(len(queues)) if queues.above[row] == NONE]
     while todo:
         above = todo.pop()
-        children = np.flatnonzero(queues.above == above).tolist()
-        reserved = sum((least[:, child] for child in children), start=np.int64(0))
-        for child in children:
-            own = least[:, child]
-            left = np.maximum(available[:, above] - reserved, 0) + own
-            available[:, child] = np.minimum(available[:, child], left)
-        todo += children
+        children = np.flatnonzero(queues.above == above)
+        own = least[:, children]
+        left = np.maximum(available[:, above] - own.sum(axis=1), 0)[:, None] + own
+        available[:, children] = np.minimum(available[:, children], left)
+        todo += children.tolist()
     return available
 
 

@@ -87,6 +87,5 @@ def _fit(moves: Moves, members: Rows, free: Ints) -> bool:
     request, nodes = moves.requests(members[:1])[:, 0], moves.snapshot.nodes.traits.objects
     pod, dims = moves.snapshot.tasks.pods[members[0]], np.flatnonzero(request)
     slots = (np.maximum(free[dims], 0) // request[dims, None]).min(axis=0)
-    return sum(int(slots[row]) for row in np.flatnonzero(slots).tolist() if node_rules.admits(nodes[row], pod)) >= len(
-        members
-    )
+    places = sum(int(slots[row]) for row in np.flatnonzero(slots).tolist() if node_rules.admits(nodes[row], pod))
+    return places >= len(members)

@@ -133,8 +133,5 @@ def _of_user(spec: core.QueueSpec, user: str) -> core.QueueLimit | None:
 
 
 def _of_group(spec: core.QueueSpec, groups: frozenset[str]) -> tuple[str, core.QueueLimit | None]:
-    for entry in spec.limits:
-        for name in entry.groups:
-            if name in groups:
-                return name, entry
-    return "", None
+    named = ((name, entry) for entry in spec.limits for name in entry.groups if name in groups)
+    return next(named, ("", None))

@@ -65,12 +65,9 @@ def wrongly_preempted(moves: Moves) -> list[str]:
         own, preemptor = int(tasks.job[row]), preemptors.get(evict.preemptor)
         if action_of(evict.reason) != "preempt" or own == NONE or preemptor is None:
             continue
-        same = own == preemptor[0]
-        theirs, its = (
-            (preemptor[1], int(tasks.priority[row]))
-            if same
-            else (int(jobs.priority[preemptor[0]]), int(jobs.priority[own]))
-        )
+        job, theirs = preemptor
+        its = int(tasks.priority[row] if own == job else jobs.priority[own])
+        theirs = theirs if own == job else int(jobs.priority[job])
         if its >= theirs:
             result.append(
                 f"pod {evict.pod} of priority {its} is preempted for {evict.preemptor}, which is of priority {theirs}"
