@@ -49,10 +49,9 @@ def load(state: StateTables, pods: Collection[core.Pod], upsert: Callable[[core.
 
 
 def _is_plain(pod: core.Pod) -> bool:
-    spec = pod.spec
-    return not (has_terms(spec) or pod_claims.anything(spec)) and names.ASSIGNMENT_KEYS.isdisjoint(
-        pod.metadata.annotations
-    )
+    if has_terms(pod.spec) or pod_claims.anything(pod.spec):
+        return False
+    return names.ASSIGNMENT_KEYS.isdisjoint(pod.metadata.annotations)
 
 
 def _load_plain(state: StateTables, pods: dict[str, core.Pod], shape_of: ShapeOf) -> None:

@@ -184,6 +184,5 @@ def _assume_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, 
     allocation = status.allocation
     if choice.allocation is not None and not status.reserved_for:
         allocation = msgspec.convert(choice.allocation, devices.Allocation)
-    consumer = devices.Consumer(resource="pods", name=pod, uid=uid)
-    users = (*status.reserved_for, consumer)
+    users = (*status.reserved_for, devices.Consumer(resource="pods", name=pod, uid=uid))
     claims[choice.claim] = replace(claim, status=replace(status, allocation=allocation, reserved_for=users))

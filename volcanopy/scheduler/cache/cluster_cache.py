@@ -93,11 +93,9 @@ class State(StateTables):
 
     def assume(self, plan: Plan) -> None:
         """Assume the binds and evictions of a plan until the API server confirms them, or :meth:`forget` is called."""
-        for effect in plan.effects:
-            if isinstance(effect, Bind | Evict):
-                pod = self._pod(effect.pod)
-                if pod is None:
-                    continue
+        for effect in plan.of(Bind, Evict):
+            pod = self._pod(effect.pod)
+            if pod is not None:
                 self.writes.assume(effect, pod.metadata.uid)
                 if isinstance(effect, Bind):
                     self.claims.assume(effect, pod.metadata.uid)

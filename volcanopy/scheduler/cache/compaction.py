@@ -33,10 +33,9 @@ def is_due(state: StateTables, nodes: int, given: int, previous: int) -> bool:
 
 def objects(state: StateTables) -> Iterator[Any]:
     """Yield the objects of the state but for its pods, each after those that it refers to."""
-    for by_name in (state.namespaces, state.priority_classes, state.queues):
-        yield from by_name.values()
-    for by_key in (state.quotas, state.budgets, state.numa, state.hypernodes):
-        yield from by_key.values()
+    first = (state.namespaces, state.priority_classes, state.queues)
+    for known in (*first, state.quotas, state.budgets, state.numa, state.hypernodes):
+        yield from known.values()
     yield from (node for node in state.nodes.plain["objects"][: state.nodes.size].tolist() if node is not None)
     yield from (group for group in state.jobs.plain["groups"][: state.jobs.size].tolist() if group is not None)
 

@@ -200,9 +200,7 @@ class RowTable(Generic[K]):
         self._capacity *= 2
         self._lengthen()
         for name, table in self.amounts.items():
-            wider = np.zeros((table.shape[0], self._capacity), dtype=np.int64)
-            wider[:, : table.shape[1]] = table
-            self.amounts[name] = wider
+            self.amounts[name] = np.concatenate((table, np.zeros_like(table)), axis=1)
 
 
 def _column(dtype: np.dtype[Any], values: list[Any]) -> Column:

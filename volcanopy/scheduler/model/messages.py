@@ -328,8 +328,7 @@ def _text(quota: QuotaMessage, short: list[int]) -> str:
     name = quota.names[place]
     borrows = quota.kind == "capability" and quota.borrows(place)
     guarantees = _guarantees(quota, place)
-    limit_name = _limit_name(quota)
-    limits = [f"{limit_name} {quantity.shown(name, quota.limit[place])}"]
+    limits = [f"{_limit_name(quota)} {quantity.shown(name, quota.limit[place])}"]
     if borrows:
         amounts = [("fair share", quota.fair_share), ("borrowingLimit", quota.borrowing)]
         limits = [f"{key} {quantity.shown(name, units[place])}" for key, units in amounts]

@@ -168,11 +168,9 @@ class SetQueue(msgspec.Struct, frozen=True):
 class Explain(msgspec.Struct, frozen=True):
     """Why a job waits.
 
-    ``gate`` is the first gate that it does not pass (:mod:`volcanopy.api.gates`); ``message`` the sentence, ``numbers`` its
-    counts and names; ``nodes`` the number of rejecting nodes by reason; ``unblocked_by`` the least change that lets it
-    start. ``pods`` are its waiting pods with their message. ``amounts`` are quantities by resource, such as ``requested``,
-    ``allocated``, ``limit`` and ``available`` (at gate ``nodes`` those of the nearest node). ``blocked_by`` is what it
-    waits for: ``job namespace/name`` or ``queue name``.
+    ``gate`` is the first gate that it does not pass (:mod:`volcanopy.api.gates`); ``nodes`` the number of rejecting nodes by
+    reason; ``pods`` are its waiting pods with their message. The rest is as in :class:`.Message`; at gate ``nodes`` the
+    ``amounts`` are those of the nearest node.
     """
 
     job: str

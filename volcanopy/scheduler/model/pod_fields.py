@@ -145,8 +145,7 @@ def ordinal(name: str) -> int:
 
 def countable(resources: core.Quantities | None) -> dict[str, int]:
     """Return the minimal resources of a group without names that only quotas know."""
-    amounts = {} if resources is None else resources
-    counted = {n: q for n, q in amounts.items() if not n.startswith(("requests.", "limits.", "count/"))}
+    counted = {n: q for n, q in (resources or {}).items() if not n.startswith(("requests.", "limits.", "count/"))}
     return quantity.bounded(quantity.amounts(counted), quantity.GROUP_LIMIT)
 
 

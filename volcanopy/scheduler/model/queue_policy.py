@@ -132,10 +132,7 @@ def _lending(axis: Axis, queues: Sequence[core.Queue | None]) -> Lending | None:
 
 
 def _stops(queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> Stops | None:
-    """Return the stop policies of queues, which apply to descendants; the root queue is ignored.
-
-    ``lines`` lead from each queue upwards.
-    """
+    """Return the stop policies of queues, which apply to descendants; the root queue is ignored."""
     holds = [_policy(queue) in {"Hold", "HoldAndDrain"} for queue in queues]
     if not any(holds):
         return None

@@ -200,9 +200,7 @@ class QueueTable:
     @cached_property
     def is_parent(self) -> Mask:
         """(Q,): whether other queues are below the queue."""
-        parents = np.zeros(len(self), dtype=np.bool_)
-        parents[self.parent[self.parent != NONE]] = True
-        return parents
+        return np.isin(np.arange(len(self)), self.parent)
 
     @cached_property
     def above(self) -> Index:

@@ -27,9 +27,7 @@ COUNT = len(Status)
 
 
 def _set(*statuses: Status) -> Mask:
-    members = np.zeros(COUNT, dtype=np.bool_)
-    members[list(statuses)] = True
-    return frozen(members)
+    return frozen(np.isin(np.arange(COUNT), statuses))
 
 
 HOLDING = _set(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)

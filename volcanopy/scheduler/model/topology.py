@@ -1,8 +1,7 @@
 """The network as a forest of hypernodes, frozen for a snapshot.
 
-A hypernode contains nodes or hypernodes of lower tiers. An additional root, TOP,
-contains every node, so that any two nodes have a common ancestor and their distance is a tier. The forest is rebuilt when
-HyperNodes, the list of nodes or the labels that it depends on change, not in each cycle.
+A hypernode contains nodes or hypernodes of lower tiers. An additional root, TOP, contains every node, so that any two nodes
+have a common ancestor and their distance is a tier.
 
 A hypernode that contradicts another is ignored; its nodes and members are placed as if it did not exist. Errors are in
 ``faults``.
@@ -165,8 +164,6 @@ class _ForestBuilder:
 
     def table(self) -> HyperNodeTable:
         """The forest without those that contradict each other."""
-        if not self._declared:
-            return without(len(self._nodes))
         for name, item in self._declared.items():
             self._claim(name, item.spec)
         for row, claims in sorted(self._node_claims.items()):

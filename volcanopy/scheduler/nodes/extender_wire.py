@@ -162,12 +162,11 @@ class Encoder:
 
     def queue(self, queue: QueueView) -> dict[str, Any]:
         """Return a QueueInfo."""
-        body = queue.object
         return {
             "UID": queue.name,
             "Name": queue.name,
             "Weight": int(self._cluster.snapshot.queues.weight[queue.row]),
-            "Queue": body,
+            "Queue": queue.object,
         }
 
     def session(self) -> dict[str, Any]:
@@ -184,8 +183,7 @@ class Encoder:
         }
 
     def _summed(self, tasks: Rows) -> Ints:
-        shapes = self._cluster.snapshot.shapes
-        return shapes.request.values[:, self._cluster.snapshot.tasks.shape[tasks]].sum(axis=1)
+        return self._cluster.snapshot.requests(tasks).sum(axis=1)
 
     def _resource(self, amounts: Ints) -> dict[str, Any]:
         """Return a Resource: cpu in thousandths, memory in bytes, devices in thousandths."""

@@ -27,9 +27,8 @@ def _slots(cluster: Cluster, task: TaskView, free: Ints) -> float:
     if not (anti_affinity or has_ports) or (terms is not None and (terms.affinity or terms.spread)):
         return float("inf")
     nodes = cluster.nodes()
-    allowed = (np.maximum(free, 0) >= task.request.values[:, None]).all(axis=0) & ~cluster.queries.infeasible_nodes(
-        task
-    )
+    allowed = (np.maximum(free, 0) >= task.request.values[:, None]).all(axis=0)
+    allowed &= ~cluster.queries.infeasible_nodes(task)
     for rejection in cluster.queries.rejections(task, nodes):
         allowed &= ~rejection.nodes
     if not allowed.any():

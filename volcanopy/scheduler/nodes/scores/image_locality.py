@@ -36,17 +36,12 @@ def _score(names: tuple[str, ...], traits: NodeTraits) -> Ints | None:
             summed += (sizes.clip(min=0) * spread).astype(np.int64)
     most = MOST * len(names)
     score: Ints = 100 * (summed.clip(LEAST, most) - LEAST) // (most - LEAST)
-    if not score.any():
-        return None
-    return frozen(score)
+    return frozen(score) if score.any() else None
 
 
 def _sizes(name: str, traits: NodeTraits) -> Ints:
     """(N,): the bytes of an image on each node, -1 where it is not."""
-    sizes = np.full(len(traits.objects), -1, dtype=np.int64)
-    for row, node in enumerate(traits.objects):
-        for image in node.status.images:
-            if name in image.names:
-                sizes[row] = image.size_bytes
-                break
-    return frozen(sizes)
+    sizes = [
+        next((image.size_bytes for image in node.status.images if name in image.names), -1) for node in traits.objects
+    ]
+    return frozen(np.array(sizes, dtype=np.int64))

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from volcanopy.api import quantity
 from volcanopy.api.builtin import storage
-from volcanopy.api.core import LabelSelector
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.claim_tables import size
 
@@ -26,12 +25,8 @@ def suits(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim
         and requested.volume_mode == offered.volume_mode
         and (requested.volume_attributes_class_name or None) == (offered.volume_attributes_class_name or None)
         and set(requested.access_modes) <= set(offered.access_modes)
-        and _selected(requested.selector, volume)
+        and (requested.selector is None or selectors.matches(requested.selector, volume.metadata.labels))
     )
-
-
-def _selected(selector: LabelSelector | None, volume: storage.PersistentVolume) -> bool:
-    return selector is None or selectors.matches(selector, volume.metadata.labels)
 
 
 def is_for(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
