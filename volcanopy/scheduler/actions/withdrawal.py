@@ -11,6 +11,7 @@ Jobs that are blocked (:mod:`~volcanopy.scheduler.model.blocked_jobs`) do not co
 more jobs than that may be admitted: then the admissions of the last ones are withdrawn.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable
 
 import numpy as np
@@ -37,18 +38,13 @@ class Withdrawal:
         if key in self._failed:
             return []
         jobs = self._candidates(job)
-        least, most = 0, len(jobs)
-        if not most or not self._admitted_without(jobs, is_admitted):
+        if not jobs or not self._admitted_without(jobs, is_admitted):
             self._failed.add(key)
             return []
-        while most - least > 1:
-            middle = (least + most) // 2
-            if self._admitted_without(jobs[:middle], is_admitted):
-                most = middle
-            else:
-                least = middle
-        self._withdraw(jobs[:most])
-        return jobs[:most]
+        fewer = range(1, len(jobs))
+        count = 1 + bisect_left(fewer, True, key=lambda number: self._admitted_without(jobs[:number], is_admitted))
+        self._withdraw(jobs[:count])
+        return jobs[:count]
 
     def withdraw_excess(self) -> None:
         """Withdraw the last admissions of each subject of a limit that has more jobs than its maxRunningJobs."""

@@ -60,6 +60,5 @@ def moved_pods(
         task = row if status == Status.PENDING else NONE
         if status is None and others:
             task = others.pop(0)
-        request = axis.vector(quantity.amounts(move.requests))
-        result.append(MovedPod(move, job, task, nodes[move.node], request))
+        result.append(MovedPod(move, job, task, nodes[move.node], axis.vector(quantity.amounts(move.requests))))
     return result

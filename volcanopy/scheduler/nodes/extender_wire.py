@@ -5,7 +5,7 @@ Objects of Kubernetes in them have the fields that the scheduler reads. Amounts 
 memory in bytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -17,7 +17,8 @@ from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
 
-_ENCODE = msgspec.json.Encoder(order="deterministic").encode
+encode = msgspec.json.Encoder(order="deterministic").encode
+"""Returns the bytes of a request or of a part of one."""
 UNSCHEDULABLE = 2
 """The code of an answer for a node that evictions may make feasible; Volcano's others stand for the whole session."""
 
@@ -67,11 +68,6 @@ class EventAnswer(msgspec.Struct):
     errorMessage: str = ""  # noqa: N815
 
 
-def request(content: Mapping[str, Any]) -> bytes:
-    """Return the body of a request."""
-    return _ENCODE(content)
-
-
 class Encoder:
     """Encodes views of one session; what does not change is encoded once."""
 
@@ -86,7 +82,7 @@ class Encoder:
         """Return a TaskInfo."""
         pod = task.pod
         if task.row not in self._pods:
-            self._pods[task.row] = msgspec.Raw(_ENCODE(pod))
+            self._pods[task.row] = msgspec.Raw(encode(pod))
         names, amounts = self._cluster.snapshot.nodes.names, self._resource(task.request.values)
         job = task.job
         return {
@@ -116,7 +112,7 @@ class Encoder:
         version = self._seen.get(row, 0)
         known = self._nodes.get(row)
         if known is None or known[0] != version:
-            known = self._nodes[row] = (version, msgspec.Raw(_ENCODE(self._node(row))))
+            known = self._nodes[row] = (version, msgspec.Raw(encode(self._node(row))))
         return known[1]
 
     def _node(self, row: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Thousands of jobs may wait: what is needed of all of them in advance is computed
 """
 
 import operator
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -186,14 +186,8 @@ def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int
         if task.job is not None:  # fewer may be rejected by another gate: the share instead of a limit
             session.reject(task.job, rejection if single.gate == rejection.gate else single, placed)
         return 0
-    least, most = 1, count
-    while most - least > 1:
-        middle = (least + most) // 2
-        if allocatable(queue, task, middle) is None:
-            least = middle
-        else:
-            most = middle
-    return least
+    more = range(2, count)
+    return 1 + bisect_left(more, True, key=lambda number: allocatable(queue, task, number) is not None)
 
 
 def can_start_without(job: JobView, failed: set[int], part: SubJobView | None = None) -> bool:

@@ -108,7 +108,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         self._rejected: dict[int, str] = {}
         self._role = self.task_value(self._role_of)
         if self.args.session_open and self.cluster.extender is not None:
-            (answer,) = self._ask(self.args.session_open, [wire.request(self._wire.session())])
+            (answer,) = self._ask(self.args.session_open, [wire.encode(self._wire.session())])
             if answer.error and not self.args.ignorable:
                 self._down = answer.error
 
@@ -254,7 +254,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
 
     def _ask_about(self, task: TaskView, rows: Rows, answers: _Answers) -> None:
         body = self._wire.task(task.representative)
-        requests = [wire.request({"task": body, "node": self._wire.node(row)}) for row in rows.tolist()]
+        requests = [wire.encode({"task": body, "node": self._wire.node(row)}) for row in rows.tolist()]
         for row, answer in zip(rows.tolist(), self._ask(self.args.predicate, requests), strict=True):
             verdict, error = self._read(self.args.predicate, answer, wire.PredicateAnswer)
             answers.known[row] = True
@@ -301,7 +301,7 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
 
     def _question(self, verb: str, content: dict[str, Any], kind: type[T]) -> tuple[T | None, str]:
         """Ask one question; return the answer, or the error; neither where the answer is not known."""
-        (answer,) = self._ask(verb, [wire.request(content)])
+        (answer,) = self._ask(verb, [wire.encode(content)])
         return self._read(verb, answer, kind)
 
     def _ask(self, verb: str, requests: Sequence[bytes]) -> Sequence[Answer]:
