@@ -3,6 +3,8 @@
 import asyncio
 from random import Random
 
+import uvloop
+
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
@@ -180,3 +182,15 @@ async def test_each_of_many_delayed_keys_is_returned_once_in_the_order_of_their_
             queue.done(returned[-1])
     assert returned == [f"{number:03}" for number in range(100, 300)]
     assert len(queue) == 0
+
+
+def test_keys_are_added_later_by_the_loop_of_the_services() -> None:
+    """Its handle of a timer that is due at once has no time."""
+
+    async def keys() -> list[str]:
+        queue = WorkQueue()
+        queue.add("a/1", 1e-6)
+        queue.add("a/2", 1e-7)
+        return [await queue.get(), await queue.get()]
+
+    assert sorted(uvloop.run(keys())) == ["a/1", "a/2"]

@@ -110,7 +110,7 @@ class WorkQueue:
         if len(self._heap) > 4 * len(self._later) + 64:
             self._heap = [(moment, name) for name, moment in self._later.items()]
             heapq.heapify(self._heap)
-        if self._timer is None or at < self._timer.when():
+        if self._heap[0] == (at, key):
             self._set_timer()
 
     def _set_timer(self) -> None:
