@@ -15,7 +15,7 @@ from volcanopy.services.controllers.workqueue import WorkQueue
 log = structlog.get_logger(__name__)
 
 _LONGEST_PAUSE = 30.0
-"""Seconds between two attempts to process a key."""
+"""The most seconds between two attempts to process a key."""
 
 Watches = Sequence[tuple[Reflector[Json], Callable[[list[Change[Json]]], object]]]
 Act = Callable[[str], Awaitable[float]]

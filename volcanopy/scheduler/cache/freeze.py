@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.cache.bounded_sums import with_possible_guarantees, within_sum
+from volcanopy.scheduler.cache.possible_guarantees import with_possible_guarantees
 from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
 from volcanopy.scheduler.cache.row_table import Changes, Column
 from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.job_tables import JobTable, RoleTable
 from volcanopy.scheduler.model.measures import Measured, MeasureTable, table
 from volcanopy.scheduler.model.moved_pods import MovedPod, Moves, is_current, moved_pods
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Allocatable, Columns, Index, Ints, Rows, frozen, sums_by
+from volcanopy.scheduler.model.resources import Allocatable, Columns, Index, Ints, Rows, frozen, sums_by, within_sum
 from volcanopy.scheduler.model.snapshot import NONE, NodeTable, QueueTable, ShapeTable, Snapshot, TaskTable
 from volcanopy.scheduler.model.task_status import HOLDING, SCHEDULED, Status
 from volcanopy.scheduler.model.topology import HyperNodeTable, forest, looks_at_labels, without

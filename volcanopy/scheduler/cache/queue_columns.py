@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen, table_of
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen, table_of, within_sum
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 _SPEC = attrgetter(

@@ -45,7 +45,7 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
     name: ClassVar[str] = "topologyconstraint"
 
     def open(self) -> None:
-        """No mask is known yet."""
+        """Start without masks."""
         self._masks: dict[Bound, Mask] = {}
         self._bounds_of_task = self.task_value(self._bounds)
 

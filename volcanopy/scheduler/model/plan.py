@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from pydantic.alias_generators import to_camel
 
 from volcanopy.api import core
 from volcanopy.scheduler.model.messages import short
@@ -264,14 +265,9 @@ _KEYS = {"job": "podGroup", "locks": "nodeLocks"}
 def _entry(effect: Effect) -> dict[str, Any]:
     always, given = _FIELDS[type(effect)]
     values = {field: msgspec.to_builtins(getattr(effect, field)) for field in (*always, *given)}
-    entry = {_key(field): value for field, value in values.items() if value or field in always}
+    entry = {_KEYS.get(field, to_camel(field)): value for field, value in values.items() if value or field in always}
     claims = effect.claims if isinstance(effect, Bind) else None
     return {"effect": type(effect).__name__, **entry, **({} if claims is None else _settled(claims))}
-
-
-def _key(field: str) -> str:
-    first, *others = field.split("_")
-    return _KEYS.get(field, first + "".join(map(str.capitalize, others)))
 
 
 def _settled(claims: Claims) -> dict[str, Any]:

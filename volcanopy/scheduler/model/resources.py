@@ -26,6 +26,8 @@ A = TypeVar("A", bound=NDArray[Any])
 UNLIMITED = 2**62
 """Stands for an absent limit: larger than any amount, small enough that adding to it cannot overflow."""
 
+MOST = 2**60
+"""The largest sum of a column: sums of several columns fit an int64 as well."""
 _EXACT = 2.0**53
 _FEW = 8
 """Up to so many columns are added one by one, which is quicker."""
@@ -170,6 +172,21 @@ class Allocatable(Columns):
     def everywhere(self) -> tuple[bool, ...]:
         """(R,): of which resources every node has some."""
         return tuple(bool(has_some.all()) for has_some in self.values > 0)
+
+
+def within_sum(values: Ints) -> Ints:
+    """Return (R, N) amounts, with the largest reduced in the rows whose sum is greater than MOST; the same array without any.
+
+    Single amounts are bounded where they are read (:data:`volcanopy.api.quantity.LIMIT`). Thousands of them may still sum up to
+    more than an int64. No cluster of real machines comes near.
+    """
+    if int(values.max(initial=0)) * values.shape[1] <= MOST:  # quicker than sums, and enough for real machines
+        return values
+    large = values.sum(axis=1, dtype=np.float64) > MOST
+    if large.any():
+        values = values.copy()
+        values[large] = np.clip(values[large], 0, MOST // values.shape[1])
+    return values
 
 
 def sums_by(owners: NDArray[np.integer[Any]], amounts: Ints, count: int) -> Ints:

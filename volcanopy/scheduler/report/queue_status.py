@@ -10,7 +10,6 @@ from datetime import datetime
 import numpy as np
 
 from volcanopy.api import core, quantity
-from volcanopy.scheduler.cache.bounded_sums import within_sum
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.engine.shares.usage import queue_usage, usage_texts
@@ -18,7 +17,7 @@ from volcanopy.scheduler.engine.shares.user_shares import Accounts, user_statuse
 from volcanopy.scheduler.model import observed_queue_status
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.model.queue_policy import orders_by_user
-from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Index, Ints, Mask, Rows, sums_by
+from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Index, Ints, Mask, Rows, sums_by, within_sum
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.observer import QueueAmounts

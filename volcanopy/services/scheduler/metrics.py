@@ -200,12 +200,9 @@ class SchedulerMetrics(Observer):
     def _of_queues(self, column_of: Callable[[QueueAmounts], Any]) -> Values:
         """Return the value of each queue, from a column with the rows of the queues; none without it."""
         books = self._books
-        column = None if books is None else column_of(books)
-        return (
-            []
-            if books is None or column is None
-            else [((name,), float(column[row])) for row, name in self._rows(books)]
-        )
+        if books is None or (column := column_of(books)) is None:
+            return []
+        return [((name,), float(column[row])) for row, name in self._rows(books)]
 
     def _amounts(self, kind: str, resource: str) -> Values:
         books = self._books
