@@ -26,7 +26,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.request_counts import RequestKey
 from volcanopy.local.cluster import LocalCluster, Parts, connection_to
 from volcanopy.services.controllers import controller_service
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 

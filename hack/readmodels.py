@@ -18,14 +18,14 @@ from pydantic import WithJsonSchema
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from volcanopy.api import alternatives, batch, core, cron, flow, lifecycle, model, read_model, scheduling, topology
+from volcanopy.api import alternatives, batch, core, flow, lifecycle, model, read_model, scheduling, topology
 from volcanopy.api.crd import RESOURCES
 
 API = Path(read_model.__file__).parent
-MODULES = (alternatives, batch, cron, flow, lifecycle, scheduling, topology)
+MODULES = (alternatives, batch, flow, lifecycle, scheduling, topology)
 """The modules whose full models have read models."""
-KINDS = [kind.model for kind in RESOURCES if kind.model.__name__ not in ("Command", "JobHistory")]
-"""The kinds that are read often: a Command is read once, records of jobs are read by reports."""
+KINDS = [kind.model for kind in RESOURCES if kind.model.__name__ not in ("Command", "CronBatchJob", "JobHistory")]
+"""The kinds that are read often: a Command is read once, cron jobs and records of jobs are few."""
 SHARED: dict[type[Any], str] = {
     model.ObjectMeta: "Meta",
     model.Condition: "Condition",

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcanopy.admission.review import Context, mutate, review
+from volcanopy.admission.context import Context
+from volcanopy.admission.review import mutate, review
 from volcanopy.api.core import Queue
 from volcanopy.api.model import quoted
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems

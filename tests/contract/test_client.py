@@ -13,8 +13,9 @@ from tests.controlplane.fixtures import real_control_plane
 from tests.kube.faulty_server import FakeTime
 from tests.kube.reflector_runs import following, names_and_values
 from tests.kube.shapes import PODS, RAW_PODS, Thing
-from volcanopy.kube.client.api_client import Client, Listing, PatchType
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.connection import Connection, Credentials
+from volcanopy.kube.client.decoding import Listing
 from volcanopy.kube.client.errors import AlreadyExists, Conflict, Invalid, NotFound, TooManyRequests, Unauthorized
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection

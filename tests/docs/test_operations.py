@@ -4,7 +4,7 @@ import re
 
 from tests.docs.pages import ROOT
 from volcanopy.kube.leader.elector import LeaseDurations
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.health import STALE_AFTER
 from volcanopy.services.process.settings import SchedulerSettings
 

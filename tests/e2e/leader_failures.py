@@ -12,8 +12,9 @@ from tests.e2e.replicas import Leases, PodRecorder, background_tasks
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.cache.watch import Reflector
-from volcanopy.kube.client.api_client import Client, Kind
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
+from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NODES
 from volcanopy.local.cluster import Components, Parts
 from volcanopy.local.simulated.nodes import manifests

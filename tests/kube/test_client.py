@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.kube.faulty_server import FakeTime, Fault, FaultyServer, connect
 from tests.kube.shapes import NODES, PODS, RAW_PODS, Thing, ThingSpec
-from volcanopy.kube.client.api_client import Client, Kind, PatchType
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import (
     AlreadyExists,
@@ -27,6 +27,7 @@ from volcanopy.kube.client.errors import (
     Unavailable,
     Unreadable,
 )
+from volcanopy.kube.client.kinds import Kind
 
 
 def test_a_kind_knows_the_paths_of_its_objects() -> None:

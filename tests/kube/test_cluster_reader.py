@@ -7,8 +7,9 @@ import pytest
 
 from tests.kube.cluster import Cluster
 from volcanopy.kube.cache import cluster_reader, followed_kinds
-from volcanopy.kube.client.api_client import Client, Listing
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import ApiViews
+from volcanopy.kube.client.decoding import Listing
 from volcanopy.kube.client.errors import Forbidden, from_response
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.scheduler.dump import objects

@@ -19,21 +19,17 @@ import yaml
 from tests.services.service_cluster import NAMESPACES
 from tests.services.test_admission_rules import BINDINGS, RBAC, ROLES, Acting
 from volcanopy.api import names
+from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, Invalid, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS, PODS
 from volcanopy.services.admission import admission_service
-from volcanopy.services.admission.admission_service import (
-    CONFIGURATION,
-    MUTATING,
-    QUEUES,
-    VALIDATING,
-    AdmissionSettings,
-)
+from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.policy_file import PolicyFile
+from volcanopy.services.admission.webhook_configuration import CONFIGURATION, MUTATING, VALIDATING
 
 MAKER = "maker-of-worlds"
 RAW_QUEUES = QUEUES.raw

@@ -19,7 +19,8 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.local.cluster import self_signed
-from volcanopy.services.controllers.controller_service import JobControllerSettings, run
+from volcanopy.services.controllers.controller_service import run
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 CRDS: Kind[Json] = Kind(

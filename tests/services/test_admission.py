@@ -13,25 +13,16 @@ from tests.services.service_cluster import Cluster, task
 from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.review import mutated
 from volcanopy.api import names
+from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, NotFound
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.machine import utc_now
-from volcanopy.services.admission.admission_service import (
-    CONFIGURATION,
-    MUTATING,
-    QUEUES,
-    VALIDATING,
-    AdmissionSettings,
-    ReviewHandlers,
-    application,
-    run,
-    serving,
-)
+from volcanopy.services.admission.admission_service import AdmissionSettings, ReviewHandlers, application, run, serving
 from volcanopy.services.admission.certificate_rotation import Keyring
 from volcanopy.services.admission.cluster_cache import ClusterCache
 from volcanopy.services.admission.pod_dry_run import PodDryRuns
-from volcanopy.services.admission.webhook_configuration import Registration
+from volcanopy.services.admission.webhook_configuration import CONFIGURATION, MUTATING, VALIDATING, Registration
 
 
 @asynccontextmanager

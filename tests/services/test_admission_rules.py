@@ -11,13 +11,12 @@ import pytest
 from tests.services.service_cluster import Cluster, task
 from tests.services.test_admission import admission
 from volcanopy.api import names
-from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
+from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS, QUEUES
 from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import FLOWS, JOBS, TEMPLATES
-from volcanopy.services.admission.admission_service import QUEUES
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES: Kind[Json] = Kind(RBAC, "v1", "ClusterRole", "clusterroles", False, dict)

@@ -19,7 +19,7 @@ from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import COMMANDS, CRON_JOBS, JOBS, NODES, QUEUES
 from volcanopy.kube.client.transport import Transport
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.controllers.steps import FIRST_WRITES, MOST_WRITES
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 from volcanopy.services.controllers.worker import Worker

@@ -7,7 +7,7 @@ from tests.services.service_cluster import CRDS, Cluster, controller
 from tests.services.test_pod_groups import create, group_of, pod
 from volcanopy.kube.client.errors import AlreadyExists
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
 
 GANGS: Kind[Json] = Kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", True, dict)

@@ -21,7 +21,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.controllers import controller_service
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.health import Health, Heartbeat, MetricsAccess, serving, stale_watches, unsynced
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service

@@ -9,8 +9,8 @@ from volcanopy.api.crd import crds
 from volcanopy.api.volcano_crds import crds_of
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import HYPER_NODES, NODES, bound
-from volcanopy.services.controllers.controller_service import JobControllerSettings
 from volcanopy.services.controllers.controller_service import run as run_controllers
+from volcanopy.services.controllers.jobs import JobControllerSettings
 
 KNOWN = ("podgroups.scheduling.volcanopy.io", "queues.scheduling.volcanopy.io")
 """The definitions that the cluster starts with."""

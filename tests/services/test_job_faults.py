@@ -21,7 +21,7 @@ from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.client.request_counts import RequestKey, resource
 from volcanopy.kube.client.transport import Transport
 from volcanopy.kube.writes.event_writer import EventRecorder
-from volcanopy.services.controllers.controller_service import JobController, JobControllerSettings
+from volcanopy.services.controllers.jobs import JobController, JobControllerSettings
 
 
 class RequestFaults:

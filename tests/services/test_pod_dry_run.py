@@ -11,12 +11,12 @@ from tests.services.test_admission import admission
 from tests.services.test_admission_rules import acting, job, queue
 from volcanopy.admission.context import AdmissionPolicy, DryRun, DryRunResult
 from volcanopy.api.model import Json
-from volcanopy.kube.cache.followed_kinds import PODS
+from volcanopy.kube.cache.followed_kinds import PODS, QUEUES
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, NoAnswer
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.services.admission.admission_service import QUEUES, AdmissionSettings
+from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.admission.pod_dry_run import KEPT, PodDryRuns
 
 QUOTAS: Kind[Json] = Kind("", "v1", "ResourceQuota", "resourcequotas", True, dict)

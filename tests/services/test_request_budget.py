@@ -16,7 +16,7 @@ from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.client.request_counts import WATCH, RequestKey
 from volcanopy.local.cluster import LocalCluster, Parts, connection_to
 from volcanopy.services.controllers import controller_service
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 from volcanopy.services.scheduler.writers.status_writer import Timing

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from tests.services.service_cluster import Cluster
 from tests.services.test_admission import admission
 from volcanopy.api.model import Json
-from volcanopy.services.admission.admission_service import CONFIGURATION, QUEUES, VALIDATING
+from volcanopy.kube.cache.followed_kinds import QUEUES
 from volcanopy.services.admission.review_paths import PERIOD, ReviewPaths
+from volcanopy.services.admission.webhook_configuration import CONFIGURATION, VALIDATING
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

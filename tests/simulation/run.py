@@ -32,7 +32,7 @@ from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.services.controllers import controller_service
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process import election
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service, start_estimates

@@ -39,8 +39,6 @@ from volcanopy.api.queue_gate import gate_of_scheduler, with_queue_gate
 Validate = Callable[[Request, Context], Iterable[Problem]]
 Mutate = Callable[[Request, Context], Json]
 
-__all__ = ["Context", "mutate", "review", "validate"]
-
 
 def review(admission_review: Json, context: Context) -> Json:
     """Return the combined response of both webhooks: the findings of the mutated object, and the patch.

@@ -48,47 +48,6 @@ from volcanopy.api.scheduling_read import (
     Subjects,
 )
 
-__all__ = [
-    "Affinity",
-    "Condition",
-    "ContainerStatus",
-    "EstimatedStart",
-    "Explanation",
-    "Guarantee",
-    "LabelSelector",
-    "Labels",
-    "Meta",
-    "NetworkTopology",
-    "NodeAffinity",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "OwnerReference",
-    "PodAffinity",
-    "PodAffinityTerm",
-    "PodGroup",
-    "PodGroupAlternative",
-    "PodGroupAlternativeTask",
-    "PodGroupSpec",
-    "PodGroupStatus",
-    "PodMove",
-    "PreferredNodeTerm",
-    "Quantities",
-    "Queue",
-    "QueueLimit",
-    "QueueSpec",
-    "QueueStatus",
-    "QueueUser",
-    "ReadModel",
-    "Requirement",
-    "ResourceRequirements",
-    "SelectedAlternative",
-    "SubGroupPolicy",
-    "Subjects",
-    "Toleration",
-    "TopologySpreadConstraint",
-    "WeightedPodAffinityTerm",
-]
-
 
 class ContainerPort(ReadModel, frozen=True, kw_only=True, gc=False):
     """Port of a container. Only host ports matter to scheduling."""

@@ -42,7 +42,7 @@ from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.services.admission import admission_service as admission
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers import controller_service
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.certificates import issue, make_authority
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service as scheduler

@@ -20,7 +20,7 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
 from volcanopy.whatif import kinds
-from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
+from volcanopy.whatif.kinds import KINDS, WORKLOADS
 
 T = TypeVar("T")
 Key = tuple[str, str]
@@ -307,6 +307,3 @@ def _toggle(table: dict[str, dict[str, None]], entry: str, name: str, *, present
         names_of.pop(name, None)
         if not names_of:
             del table[entry]
-
-
-__all__ = ["Cluster", "Key", "ManifestError"]

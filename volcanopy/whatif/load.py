@@ -22,8 +22,8 @@ from volcanopy.jobcontroller.plan import CreateJob
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new, templates_of
-from volcanopy.whatif.cluster import Cluster, ManifestError
-from volcanopy.whatif.kinds import KINDS, WORKLOADS
+from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
 
 _REVIEWED = ("Queue", "HyperNode")
 """Kinds of which new objects are reviewed where they are."""

@@ -17,8 +17,9 @@ from volcanopy.api.model import Json
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.whatif.admission import new_problems
 from volcanopy.whatif.changes import Change, Configure, Steps, as_data, perform, perform_data
-from volcanopy.whatif.cluster import Cluster, ManifestError
+from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
+from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.remedies import constraints, jobs, missing, nodes, queues
 from volcanopy.whatif.remedies.candidate import Candidate, Kind, Part, Question
 

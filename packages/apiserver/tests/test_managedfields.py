@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_apiserver.apply.field_sets import difference, intersection, path_names, union
-from embedded_apiserver.apply.managed_fields import LAST_APPLIED, ApplyConflict, apply, track
+from embedded_apiserver.apply.managed_field_entries import ApplyConflict
+from embedded_apiserver.apply.managed_fields import LAST_APPLIED, apply, track
 from embedded_apiserver.schema.definitions import Definitions
 
 NOW = "2026-01-02T03:04:05Z"

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from embedded_apiserver.wire.tables import JsonPathError, builtin_columns, crd_columns, human_duration, table
+from embedded_apiserver.schema.json_path import JsonPathError
+from embedded_apiserver.wire.builtin_columns import builtin_columns
+from embedded_apiserver.wire.columns import human_duration
+from embedded_apiserver.wire.tables import crd_columns, table
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -21,7 +21,7 @@ from volcanopy.client.explain.pod_group import GroupFacts, group_report, title_o
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS, PODS, bound
 from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.services.controllers.controller_service import JobControllerSettings
+from volcanopy.services.controllers.jobs import JobControllerSettings
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 VOLCANO_GROUPS, VOLCANO_JOBS = bound(POD_GROUPS, VOLCANO), bound(JOBS, VOLCANO)

@@ -137,7 +137,8 @@ def controller_command(
 ) -> None:
     """Run the controllers of jobs, flows, cron jobs and queues."""
     from volcanopy.cli.service_process import serve
-    from volcanopy.services.controllers.controller_service import JobControllerSettings, run
+    from volcanopy.services.controllers.controller_service import run
+    from volcanopy.services.controllers.jobs import JobControllerSettings
 
     settings = JobControllerSettings(
         api=api.value,

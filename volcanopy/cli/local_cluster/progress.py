@@ -16,7 +16,6 @@ from rich.live import Live
 
 from volcanopy.api import names
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.api.cron_read import CronBatchJob
 from volcanopy.api.flow_read import JobFlow
 from volcanopy.cli.framework.tables import NAMESPACE, Column, TableForm, phase_style, print_table, reason_column
 from volcanopy.cli.jobs.views import group_key
@@ -42,6 +41,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import ApiError
+from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.printable import printable
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS
 from volcanopy.scheduler.model import pod_fields
@@ -92,7 +92,7 @@ class Progress:
         self._client, views = client, list(api_views(client, api))
         self._watches = {view: Reflector(view, JOBS.of(BatchJob)) for view in views}
         self._flows = [Reflector(view, FLOWS.of(JobFlow)) for view in views]
-        self._crons = [Reflector(view, CRON_JOBS.of(CronBatchJob)) for view in views]
+        self._crons = [Reflector(view, CRON_JOBS) for view in views]
         self._console = console
         self._jobs: dict[tuple[str, str], tuple[Client, BatchJob]] = {}
         self._printed: dict[str, str] = {}
@@ -178,10 +178,12 @@ class Progress:
     def _rows(self) -> list[BatchJob]:
         return [job for _, job in self.jobs()]
 
-    def _unfinished_owners(self) -> tuple[list[JobFlow], list[CronBatchJob]]:
+    def _unfinished_owners(self) -> tuple[list[JobFlow], list[Json]]:
         """Return the flows that are not done, and the cron jobs without a completed job."""
         flows = [flow for flow in _objects(self._flows) if flow_phase(flow) not in {"Succeed", "Failed"}]
-        return flows, [cron for cron in _objects(self._crons) if cron.status.last_successful_time is None]
+        return flows, [
+            cron for cron in _objects(self._crons) if not (cron.get("status") or {}).get("lastSuccessfulTime")
+        ]
 
 
 def _objects(watches: Iterable[Reflector[T]]) -> Iterator[T]:
@@ -192,8 +194,10 @@ def _flow_state(flow: JobFlow) -> str:
     return _clause(f"flow {flow.metadata.name} is {flow_phase(flow)}", flow.status.state.message)
 
 
-def _cron_state(cron: CronBatchJob) -> str:
-    return _clause(f"cron job {cron.metadata.name} has no completed job", cron.status.message)
+def _cron_state(cron: Json) -> str:
+    return _clause(
+        f"cron job {cron['metadata']['name']} has no completed job", (cron.get("status") or {}).get("message", "")
+    )
 
 
 def _listed(jobs: Iterable[BatchJob]) -> list[str]:

@@ -45,8 +45,6 @@ from volcanopy.kube.client.transport import Clock, Fence, Retry, Sleep, Transpor
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Body", "Client", "Json", "Kind", "Listing", "PatchType", "Propagation"]
-
 T = TypeVar("T")
 Body = Mapping[str, Any] | Sequence[Any] | Struct | bytes
 """A request body: a mapping, a struct (a whole object, not a slice of one), or encoded JSON."""

@@ -24,6 +24,7 @@ from volcanopy.kube.client.raw_kinds import (
 )
 from volcanopy.local.simulated import claim_rules
 from volcanopy.local.simulated.timers import TimedWorkers
+from volcanopy.services.scheduler.writers.claim_writer import PROTECTION
 
 NEVER = float("inf")
 _WORKERS = 8
@@ -195,7 +196,7 @@ class ClaimController:
             patch = {"metadata": meta, "status": {"reservedFor": rest or None, **allocation_patch}}
             await self._client.patch_status(DEVICE_CLAIMS, namespace, name, patch)
         elif not status.get("allocation") and claim["metadata"].get("deletionTimestamp"):
-            finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != claim_rules.PROTECTION]
+            finalizers = [name for name in claim["metadata"].get("finalizers") or [] if name != PROTECTION]
             with contextlib.suppress(NotFound):
                 await self._client.patch(
                     DEVICE_CLAIMS, namespace, name, {"metadata": {**meta, "finalizers": finalizers}}

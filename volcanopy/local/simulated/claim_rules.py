@@ -11,9 +11,7 @@ from volcanopy.api.decoding import convert
 from volcanopy.kube.client.kinds import Json
 from volcanopy.scheduler.model.claim_tables import size
 from volcanopy.scheduler.nodes.volumes import volume_matching
-from volcanopy.services.scheduler.writers.claim_writer import BOUND_BY_CONTROLLER, PROTECTION
-
-__all__ = ["PROTECTION"]
+from volcanopy.services.scheduler.writers.claim_writer import BOUND_BY_CONTROLLER
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"

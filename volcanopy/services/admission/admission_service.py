@@ -17,14 +17,14 @@ import structlog
 from aiohttp import web
 
 from volcanopy.admission.access import group_of
-from volcanopy.admission.context import AdmissionPolicy
+from volcanopy.admission.context import AdmissionPolicy, Context
 from volcanopy.admission.future_jobs import named_templates
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.podgroups import is_moved
 from volcanopy.admission.queues import changes_tree
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse, with_patch
-from volcanopy.admission.review import Context, mutate, mutated, validate
+from volcanopy.admission.review import mutate, mutated, validate
 from volcanopy.api import names
 from volcanopy.api.model import Problem
 from volcanopy.installed.job_plugins import job_registry
@@ -48,9 +48,6 @@ from volcanopy.services.admission.queue_reads import queues_of, users_of
 from volcanopy.services.admission.review_metrics import ReviewHandler, measured
 from volcanopy.services.admission.review_paths import ReviewPaths
 from volcanopy.services.admission.webhook_configuration import (
-    CONFIGURATION,
-    MUTATING,
-    VALIDATING,
     Registration,
     published,
     register,
@@ -59,8 +56,6 @@ from volcanopy.services.admission.webhook_configuration import (
 from volcanopy.services.process.health import Health, stale_watches
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
-
-__all__ = ["CONFIGURATION", "MUTATING", "QUEUES", "VALIDATING", "AdmissionSettings", "application", "run"]
 
 log = structlog.get_logger(__name__)
 

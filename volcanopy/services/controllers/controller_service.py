@@ -42,8 +42,6 @@ from volcanopy.services.process.settings import scheduler_names
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
-__all__ = ["JobController", "JobControllerSettings", "run"]
-
 log = structlog.get_logger(__name__)
 
 Watch = Reflector[Any] | OptionalReflector[Any] | WatchedKind

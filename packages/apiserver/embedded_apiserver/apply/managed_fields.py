@@ -36,8 +36,6 @@ from embedded_apiserver.apply.managed_field_entries import (
     with_entries,
 )
 
-__all__ = ["LAST_APPLIED", "ApplyConflict", "Conflict", "apply", "track"]
-
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 Json = Any

@@ -9,9 +9,10 @@ from embedded_apiserver.crud.write import release
 from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.kinds import FIELDS, Kind
 from embedded_apiserver.kinds.strategy import Strategy
+from embedded_apiserver.schema.cel_rules import RuleError
 from embedded_apiserver.schema.formats import PatternError
 from embedded_apiserver.schema.metadata_validation import forbidden_field, required, unsupported, wrong
-from embedded_apiserver.schema.structural import RuleError, Structural
+from embedded_apiserver.schema.structural import Structural
 from embedded_apiserver.store.object_store import Body, Bucket, Event
 from embedded_apiserver.wire.tables import crd_columns
 

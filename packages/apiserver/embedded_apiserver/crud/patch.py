@@ -1,6 +1,7 @@
 """PATCH: merge, JSON and strategic-merge patches, and server-side apply."""
 
-from embedded_apiserver.apply.managed_fields import ApplyConflict, apply
+from embedded_apiserver.apply.managed_field_entries import ApplyConflict
+from embedded_apiserver.apply.managed_fields import apply
 from embedded_apiserver.apply.ownership import schema_of
 from embedded_apiserver.apply.patches import PatchError, json_patch, merge_patch, strategic_merge
 from embedded_apiserver.connections import Response

@@ -25,11 +25,9 @@ from embedded_apiserver.field_errors import (  # fmt: skip
     FieldError,
     FieldPath,
 )
-from embedded_apiserver.schema.cel_rules import RuleError, ValidationRule, compile_rules
+from embedded_apiserver.schema.cel_rules import ValidationRule, compile_rules
 from embedded_apiserver.schema.schema_tree import SchemaNode, default, drop_nulls, prune, read_schema
 from embedded_apiserver.schema.validation import explain
-
-__all__ = ["FieldError", "RuleError", "Structural"]
 
 Json = Any
 _BLOCKING = frozenset({NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID})

@@ -9,7 +9,8 @@ from embedded_apiserver.context import Call
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.status_errors import ApiError
 from embedded_apiserver.store.object_store import Body, StoredObject, encode
-from embedded_apiserver.wire.tables import builtin_columns, table
+from embedded_apiserver.wire.builtin_columns import builtin_columns
+from embedded_apiserver.wire.tables import table
 
 
 def form(call: Call) -> str:

@@ -10,11 +10,8 @@ from typing import Any
 
 from embedded_apiserver.field_errors import go_number
 from embedded_apiserver.schema.formats import parse_timestamp
-from embedded_apiserver.schema.json_path import JsonPathError, compile_path
-from embedded_apiserver.wire.builtin_columns import builtin_columns
-from embedded_apiserver.wire.columns import AGE, NAME, Column, age_since, human_duration
-
-__all__ = ["AGE", "NAME", "Column", "JsonPathError", "builtin_columns", "crd_columns", "human_duration", "table"]
+from embedded_apiserver.schema.json_path import compile_path
+from embedded_apiserver.wire.columns import AGE, NAME, Column, age_since
 
 Json = Any
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from volcanopy.api.builtin import devices, storage
 from volcanopy.kube.cache.followed_kinds import VOLUME_CLAIMS, VOLUMES
-from volcanopy.kube.client.api_client import Client, Json
+from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.logs import Logger
 from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, DeviceChoice, VolumeChoice

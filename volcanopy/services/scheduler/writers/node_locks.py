@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 from volcanopy.api.times import format_time
-from volcanopy.kube.client.api_client import Json
 from volcanopy.kube.client.errors import Conflict, KubeError, NotFound, describe
+from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.client.raw_kinds import NODES
 from volcanopy.scheduler.model.plan import Bind

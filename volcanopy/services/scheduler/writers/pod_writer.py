@@ -15,9 +15,10 @@ from collections import OrderedDict
 from volcanopy.api import core
 from volcanopy.api.queue_gate import has_queue_gate
 from volcanopy.kube.cache.followed_kinds import PODS
-from volcanopy.kube.client.api_client import Json, PatchType
+from volcanopy.kube.client.api_client import PatchType
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotFound, describe, is_outage
+from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.logs import Logger
 from volcanopy.kube.metrics import registry
 from volcanopy.kube.writes.round_robin import namespace_of

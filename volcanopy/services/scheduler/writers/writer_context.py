@@ -9,9 +9,9 @@ from typing import Any
 from volcanopy.api import core
 from volcanopy.kube import machine
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
-from volcanopy.kube.client.api_client import Client, Json, PatchType
+from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import Conflict, Invalid, NotFound
-from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import of_object
 from volcanopy.kube.writes.event_writer import EventRecorder, EventType, ObjectReference
 from volcanopy.kube.writes.write_queue import DelayedWrites, KeyLocks
