@@ -9,7 +9,7 @@ from typing import Any
 
 from embedded_apiserver.field_errors import FieldError
 from embedded_apiserver.kinds.pod_validation import USUAL_TOLERATIONS, pod_faults
-from embedded_apiserver.kinds.strategy import Strategy
+from embedded_apiserver.kinds.strategy import Strategy, keep
 from embedded_apiserver.quantities import settle
 from embedded_apiserver.schema.metadata_validation import forbidden_field
 from embedded_apiserver.store.object_store import Body
@@ -222,17 +222,17 @@ def _without_mutable(new: Body, old: Body) -> Body:
         after, before = new.get(key) or [], old.get(key) or []
         if len(after) == len(before) and key in new:
             spec[key] = [{**a, "image": b.get("image")} for a, b in zip(after, before, strict=True)]
-    _restore(spec, old, "activeDeadlineSeconds")
+    keep(spec, old, "activeDeadlineSeconds")
     if all(toleration in (new.get("tolerations") or []) for toleration in old.get("tolerations") or []):
-        _restore(spec, old, "tolerations")
+        keep(spec, old, "tolerations")
     if (old.get("terminationGracePeriodSeconds") or 0) < 0 and new.get("terminationGracePeriodSeconds") == 1:
-        _restore(spec, old, "terminationGracePeriodSeconds")
+        keep(spec, old, "terminationGracePeriodSeconds")
     if "schedulingGates" in old:
         names = {gate["name"] for gate in old["schedulingGates"] or ()}
         if all(gate["name"] in names for gate in new.get("schedulingGates") or ()):
-            _restore(spec, old, "schedulingGates")
+            keep(spec, old, "schedulingGates")
         if _narrowed(new, old):
-            _restore(spec, old, "nodeSelector")
+            keep(spec, old, "nodeSelector")
     return spec
 
 
@@ -240,10 +240,3 @@ def _narrowed(new: Body, old: Body) -> bool:
     """A gated pod's node selector may gain terms."""
     after: dict[str, Any] = new.get("nodeSelector") or {}
     return bool(old.get("schedulingGates")) and after.items() >= (old.get("nodeSelector") or {}).items()
-
-
-def _restore(spec: Body, old: Body, key: str) -> None:
-    if key in old:
-        spec[key] = old[key]
-    else:
-        spec.pop(key, None)

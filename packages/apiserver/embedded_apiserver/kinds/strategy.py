@@ -46,7 +46,7 @@ class Strategy:
     def prepare_update(self, new: Body, old: Body) -> None:
         """Keep what an update of the object itself may not change; count the generation."""
         if self.status:
-            _keep(new, old, "status")
+            keep(new, old, "status")
         if self.generation:
             metadata, before = new["metadata"], old["metadata"].get("generation", 1)
             metadata["generation"] = before + 1 if self.content(new) != self.content(old) else before
@@ -84,7 +84,8 @@ class Strategy:
         return None
 
 
-def _keep(new: Body, old: Body, key: str) -> None:
+def keep(new: Body, old: Body, key: str) -> None:
+    """Give a field of an object the value that it had, or remove one that was not there."""
     if key in old:
         new[key] = old[key]
     else:

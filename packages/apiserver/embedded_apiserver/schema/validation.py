@@ -159,9 +159,16 @@ def _limit(value: float, limit: float) -> str:
     return str(int(limit)) if isinstance(value, int) else go_number(limit)
 
 
-def _too_many(steps: FieldPath, high: int, count: int) -> FieldError:
-    noun = "item" if high == 1 else "items"
-    return FieldError(path_text(steps), TOO_MANY, f"must have at most {high} {noun}", count, steps)
+def _explain_size(node: SchemaNode, count: int, limit: str, noun: str, steps: FieldPath) -> list[FieldError]:
+    """The errors of a number of entries; `limit` is the end of the names of its limits in schemas."""
+    errors = []
+    low, high = node.source.get(f"min{limit}"), node.source.get(f"max{limit}")
+    if low is not None and count < low:
+        errors.append(_invalid(steps, count, f"should have at least {low} {noun}"))
+    if high is not None and count > high:
+        most = f"{high} item" if high == 1 else f"{high} items"
+        errors.append(FieldError(path_text(steps), TOO_MANY, f"must have at most {most}", count, steps))
+    return errors
 
 
 def _identity(entry: Json, keys: tuple[str, ...]) -> Json:
@@ -184,11 +191,7 @@ def _explain_list(node: SchemaNode, value: list[Json], steps: FieldPath) -> list
     if node.items is not None:
         for index, entry in enumerate(value):
             errors += explain(node.items, entry, (*steps, index))
-    low, high = node.source.get("minItems"), node.source.get("maxItems")
-    if low is not None and len(value) < low:
-        errors.append(_invalid(steps, len(value), f"should have at least {low} items"))
-    if high is not None and len(value) > high:
-        errors.append(_too_many(steps, high, len(value)))
+    errors += _explain_size(node, len(value), "Items", "items", steps)
     odd = [index for index, entry in enumerate(value) if not isinstance(entry, dict | None)]
     if node.list_type == "map" and odd:
         text = "must be an object for an array of list-type map"
@@ -208,12 +211,7 @@ def _required_members(node: SchemaNode) -> tuple[str, ...]:
 def _explain_object(
     node: SchemaNode, value: dict[str, Json], steps: FieldPath, old: dict[str, Json]
 ) -> list[FieldError]:
-    errors = []
-    low, high = node.source.get("minProperties"), node.source.get("maxProperties")
-    if low is not None and len(value) < low:
-        errors.append(_invalid(steps, len(value), f"should have at least {low} properties"))
-    if high is not None and len(value) > high:
-        errors.append(_too_many(steps, high, len(value)))
+    errors = _explain_size(node, len(value), "Properties", "properties", steps)
     for key, member in value.items():
         child, before = node.member(key), old.get(key)
         if child is not None and (before is None or member != before):
