@@ -6,16 +6,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from embedded_apiserver.kinds.kinds import Kind
+from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.schema.definitions import Definitions
-from embedded_apiserver.schema.openapi import KindInfo, document, index
+from embedded_apiserver.wire.openapi import document, index
 
 DEFINITIONS = Definitions.load()
-JOB = KindInfo(
-    "batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", namespaced=True,
+JOB = Kind(
+    "batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, Strategy(),
     schema={"type": "object", "properties": {"spec": {"type": "object", "description": "What is wanted."}}},
 )  # fmt: skip
-POD = KindInfo("", "v1", "Pod", "pods", namespaced=True)
-NODE = KindInfo("", "v1", "Node", "nodes", namespaced=False)
+POD = Kind("", "v1", "Pod", "pods", True, Strategy())
+NODE = Kind("", "v1", "Node", "nodes", False, Strategy())
 
 
 def references(value: Any) -> Iterator[str]:
@@ -65,9 +67,7 @@ def test_a_custom_resource_is_described_by_its_own_schema() -> None:
 
 
 def test_every_reference_resolves() -> None:
-    crd = KindInfo(
-        "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-    )
+    crd = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, Strategy())
     for group, version, kinds in (
         ("", "v1", [POD, NODE]),
         ("apiextensions.k8s.io", "v1", [crd]),

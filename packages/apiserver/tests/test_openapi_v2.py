@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from embedded_apiserver.schema.openapi import KindInfo
+from embedded_apiserver.kinds.kinds import Kind
+from embedded_apiserver.kinds.strategy import Strategy
 from embedded_apiserver.wire.openapi_v2 import document
 from test_openapi import JOB, POD
 
@@ -45,7 +46,7 @@ def named(message: bytes, number: int) -> dict[str, bytes]:
 
 
 def test_the_document_names_each_kind() -> None:
-    long = KindInfo("example.io", "v1", "K" * 200, "ks", namespaced=True)
+    long = Kind("example.io", "v1", "K" * 200, "ks", True, Strategy())
     encoded = document([POD, JOB, long], "1.36.0")
     assert (member(encoded, 1), member(encoded, 2, 2)) == (b"2.0", b"v1.36.0")
     kinds = []

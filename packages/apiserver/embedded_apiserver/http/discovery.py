@@ -6,9 +6,9 @@ from typing import Any
 from embedded_apiserver.connections import Response
 from embedded_apiserver.context import Context
 from embedded_apiserver.kinds.kinds import Kind
-from embedded_apiserver.schema.openapi import KindInfo, document, index
 from embedded_apiserver.store.object_store import Body, encode
 from embedded_apiserver.wire import openapi_v2
+from embedded_apiserver.wire.openapi import document, index, root
 from embedded_apiserver.wire.representation import respond
 
 _SUBRESOURCES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
@@ -45,7 +45,7 @@ class Discovery:
         """`/openapi/v3` and the documents below it."""
         self._forget_old_pages()
         registry = self._ctx.registry
-        versions = {_openapi_path(g, v): (g, v) for g, vs in registry.groups().items() for v in vs}
+        versions = {root(g, v): (g, v) for g, vs in registry.groups().items() for v in vs}
         name = path.removeprefix("/openapi/v3").strip("/")
         if not name:
             return respond(self._cached(path, lambda: index(_groups(registry.groups()), self._hash)))
@@ -59,7 +59,7 @@ class Discovery:
         if "protobuf" not in accept:
             return None
         registry = self._ctx.registry
-        kinds = [_info(kind) for group in _groups(registry.groups()) for kind in registry.of_version(*group)]
+        kinds = [kind for group in _groups(registry.groups()) for kind in registry.of_version(*group)]
         document = openapi_v2.document(kinds, self._ctx.definitions.kubernetes_version)
         return Response(document, content_type=openapi_v2.CONTENT_TYPE)
 
@@ -76,9 +76,7 @@ class Discovery:
         return page
 
     def _document(self, group: str, version: str) -> Body:
-        kinds = [_info(kind) for kind in self._ctx.registry.of_version(group, version)]
-        made: Body = document(group, version, kinds, self._ctx.definitions)
-        return made
+        return document(group, version, self._ctx.registry.of_version(group, version), self._ctx.definitions)
 
     def _hash(self, group: str, version: str) -> str:
         """Changes whenever the document would."""
@@ -111,7 +109,7 @@ class Discovery:
     def _paths(self) -> list[str]:
         """What is served: the answer of `GET /`."""
         groups = self._ctx.registry.groups()
-        versions = ["/" + _openapi_path(group, version) for group, version in _groups(groups)]
+        versions = ["/" + root(group, version) for group, version in _groups(groups)]
         others = ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
         return sorted({"/api", "/apis", *(f"/apis/{group}" for group in groups if group), *versions, *others})
 
@@ -158,18 +156,3 @@ def _group(group: str, versions: list[str]) -> Body:
 def _verbs_and_names(kind: Kind) -> Body:
     lists = {"verbs": kind.verbs, "shortNames": kind.short_names, "categories": kind.categories}
     return {key: list(values) for key, values in lists.items() if values}
-
-
-def _openapi_path(group: str, version: str) -> str:
-    return f"apis/{group}/{version}" if group else f"api/{version}"
-
-
-def _info(kind: Kind) -> KindInfo:
-    return KindInfo(
-        group=kind.group,
-        version=kind.version,
-        kind=kind.kind,
-        plural=kind.plural,
-        namespaced=kind.namespaced,
-        schema=kind.schema,
-    )

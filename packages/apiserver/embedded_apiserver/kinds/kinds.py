@@ -57,6 +57,11 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
+    def gvk(self) -> dict[str, str]:
+        """The kind as extensions of OpenAPI documents name it."""
+        return {"group": self.group, "version": self.version, "kind": self.kind}
+
+    @property
     def qualified(self) -> str:
         """`pods` or `jobs.batch`: the resource as messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural

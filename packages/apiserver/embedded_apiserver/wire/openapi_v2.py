@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from embedded_apiserver.schema.openapi import KindInfo
+from embedded_apiserver.kinds.kinds import Kind
 
 # Clients request `spec.v2@v1.0`, but "@" is no character of a media type: API servers answer with "." in its place.
 CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -18,17 +18,17 @@ _BYTES: Final = 2
 """The wire type of texts and messages."""
 
 
-def document(kinds: Iterable[KindInfo], version: str) -> bytes:
+def document(kinds: Iterable[Kind], version: str) -> bytes:
     """Return the document with these kinds; `version` is the served Kubernetes version."""
-    schemas = b"".join(_field(1, _named(f"{info.group}/{info.version}.{info.kind}", _schema(info))) for info in kinds)
+    schemas = b"".join(_field(1, _named(f"{kind.group}/{kind.version}.{kind.kind}", _schema(kind))) for kind in kinds)
     info = _field(1, b"embedded API server") + _field(2, f"v{version}".encode())
     return _field(1, b"2.0") + _field(2, info) + _field(9, schemas)
 
 
-def _schema(info: KindInfo) -> bytes:
+def _schema(kind: Kind) -> bytes:
     """An object of this kind: its type, and the extension with the kind, whose value is YAML."""
-    kind = _field(2, msgspec.json.encode([info.gvk]))
-    return _field(22, _field(1, b"object")) + _field(31, _named("x-kubernetes-group-version-kind", kind))
+    gvk = _field(2, msgspec.json.encode([kind.gvk]))
+    return _field(22, _field(1, b"object")) + _field(31, _named("x-kubernetes-group-version-kind", gvk))
 
 
 def _named(name: str, value: bytes) -> bytes:

@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.schema.definitions import Definitions
 
 Schema = dict[str, Any]
@@ -15,24 +15,8 @@ _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
 
-@dataclass(frozen=True, slots=True)
-class KindInfo:
-    """One served kind; `schema` is the openAPIV3Schema of a custom resource, None for a built-in kind."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-    schema: Mapping[str, Any] | None = None
-
-    @property
-    def gvk(self) -> dict[str, str]:
-        """The kind as extensions name it."""
-        return {"group": self.group, "version": self.version, "kind": self.kind}
-
-
-def _root(group: str, version: str) -> str:
+def root(group: str, version: str) -> str:
+    """The path of a group and version, without the slash before it."""
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
@@ -40,22 +24,22 @@ def index(group_versions: Iterable[tuple[str, str]], hash_of: Callable[[str, str
     """The answer of /openapi/v3: where the document of each (group, version) is; the URL changes with the hash."""
     return {
         "paths": {
-            _root(group, version): {
-                "serverRelativeURL": f"/openapi/v3/{_root(group, version)}?hash={hash_of(group, version)}"
+            root(group, version): {
+                "serverRelativeURL": f"/openapi/v3/{root(group, version)}?hash={hash_of(group, version)}"
             }
             for group, version in group_versions
         }
     }
 
 
-def document(group: str, version: str, kinds: Sequence[KindInfo], definitions: Definitions) -> dict[str, Any]:
+def document(group: str, version: str, kinds: Sequence[Kind], definitions: Definitions) -> dict[str, Any]:
     """The document of one group and version, with the schemas of its kinds and of all that they use."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Schema] = {}
-    for info in kinds:
-        if (info.group, info.version) == (group, version):
-            _add_schema(info, definitions, schemas)
-            path, operations = _path(info)
+    for kind in kinds:
+        if (kind.group, kind.version) == (group, version):
+            _add_schema(kind, definitions, schemas)
+            path, operations = _path(kind)
             paths[path] = operations
     return {
         "openapi": "3.0.0",
@@ -76,34 +60,34 @@ _PATCH_TYPES: Final = (
 _PATCH: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 
 
-def _path(info: KindInfo) -> tuple[str, dict[str, Any]]:
+def _path(kind: Kind) -> tuple[str, dict[str, Any]]:
     """The path of an object with its patch, the only operation that clients look at.
 
     kubectl sends a strategic patch where the operation lists it; custom resources reject those.
     """
-    scope = "/namespaces/{namespace}" if info.namespaced else ""
-    types = [kind for kind in _PATCH_TYPES if info.schema is None or "strategic" not in kind]
+    scope = "/namespaces/{namespace}" if kind.namespaced else ""
+    types = [form for form in _PATCH_TYPES if kind.schema is None or "strategic" not in form]
     operation = {
-        "operationId": f"patch{info.group.title().replace('.', '')}{info.version.title()}{info.kind}",
+        "operationId": f"patch{kind.group.title().replace('.', '')}{kind.version.title()}{kind.kind}",
         "parameters": _PARAMETERS,
-        "requestBody": {"content": {kind: {"schema": {"$ref": _COMPONENTS + _PATCH}} for kind in types}},
+        "requestBody": {"content": {form: {"schema": {"$ref": _COMPONENTS + _PATCH}} for form in types}},
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": info.gvk,
+        "x-kubernetes-group-version-kind": kind.gvk,
     }
-    return f"/{_root(info.group, info.version)}{scope}/{info.plural}/{{name}}", {"patch": operation}
+    return f"/{root(kind.group, kind.version)}{scope}/{kind.plural}/{{name}}", {"patch": operation}
 
 
-def _add_schema(info: KindInfo, definitions: Definitions, schemas: dict[str, Schema]) -> None:
+def _add_schema(kind: Kind, definitions: Definitions, schemas: dict[str, Schema]) -> None:
     """Add a kind's schema and what it refers to."""
     _add_definition(_PATCH, definitions, schemas)
-    builtin = definitions.name_of(info.group, info.version, info.kind)
-    if info.schema is None and builtin is not None:
+    builtin = definitions.name_of(kind.group, kind.version, kind.kind)
+    if kind.schema is None and builtin is not None:
         _add_definition(builtin, definitions, schemas)
         return
     _add_definition(_METADATA, definitions, schemas)
-    name = f"{'.'.join(reversed(info.group.split('.')))}.{info.version}.{info.kind}"
-    source = info.schema or {"type": "object"}
+    name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
+    source = kind.schema or {"type": "object"}
     texts = definitions.raw["io.k8s.api.core.v1.ConfigMap"]["properties"]
     properties = {
         **(source.get("properties") or {}),
@@ -115,7 +99,7 @@ def _add_schema(info: KindInfo, definitions: Definitions, schemas: dict[str, Sch
         **source,
         "type": "object",
         "properties": properties,
-        "x-kubernetes-group-version-kind": [info.gvk],
+        "x-kubernetes-group-version-kind": [kind.gvk],
     }
 
 
