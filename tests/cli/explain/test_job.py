@@ -1,12 +1,12 @@
 """Reports of ``explain job``: objects in, a summary and gates out."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.fake_api_server import FakeApiServer, forbidden
 from volcanopy.api.batch_read import BatchJob

@@ -1,6 +1,8 @@
 """Report about a pod group without a BatchJob: of an operator, of a workload, of a single pod, or of another gang API."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.client.durations import span

@@ -1,10 +1,11 @@
 """Reports about jobs and queues as data: a summary, the gates, and the numbers behind them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
+
+import msgspec
+from msgspec import field
 
 from volcanopy.kube.client.kinds import Json
 
@@ -20,8 +21,11 @@ class GateState(StrEnum):
     NOT_REQUIRED = "not required"
 
 
-@dataclass(frozen=True)
-class GateRow:
+class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Part of a report; fields with their defaults are left out where it is written."""
+
+
+class GateRow(_Written, frozen=True):
     """A gate of a job; ``message`` has the numbers."""
 
     name: str
@@ -29,18 +33,16 @@ class GateRow:
     message: str = ""
 
 
-@dataclass(frozen=True)
-class PodProblem:
+class PodProblem(_Written, frozen=True):
     """Pods with the same problem; ``task`` is empty if they belong to several tasks."""
 
     state: str
-    message: str
-    names: tuple[str, ...]
+    message: str = ""
+    names: tuple[str, ...] = ()
     task: str = ""
 
 
-@dataclass(frozen=True)
-class JobReport:
+class JobReport(_Written, frozen=True):
     """Report about a job, or about a pod group without one (``kind``).
 
     ``state`` is pending, starting, running, suspended, completed, failed, ... ``nodes`` counts nodes by the reason for
@@ -78,11 +80,10 @@ class JobReport:
 
     def document(self) -> Json:
         """Return the report as a JSON object, without empty fields."""
-        return _document(self, self.kind, ("name", "namespace"), hidden=("kind", "expected_start", "starts_with"))
+        return _document(self, self.kind, ("name", "namespace"), hidden=("kind", "expectedStart", "startsWith"))
 
 
-@dataclass(frozen=True)
-class ResourceRow:
+class ResourceRow(_Written, frozen=True):
     """Amounts of one resource of a queue, as quantities; empty where there is no such amount.
 
     ``capability`` is the lowest of the queue and its ancestors. ``available`` is what they leave, ``limited_by`` the
@@ -101,19 +102,17 @@ class ResourceRow:
     waiting: str = ""
 
 
-@dataclass(frozen=True)
-class WaitingGroup:
+class WaitingGroup(_Written, frozen=True):
     """A pod group that waits, under the name of its job if it has one; ``position`` counts from 1, 0 if unknown."""
 
     name: str
     namespace: str
-    gate: str
-    message: str
+    gate: str = ""
+    message: str = ""
     position: int = 0
 
 
-@dataclass(frozen=True)
-class QueueReport:
+class QueueReport(_Written, frozen=True):
     """Report about a queue.
 
     ``counts`` are its pod groups by phase, ``jobs`` its unfinished BatchJobs, ``gates`` the number of waiting pod groups
@@ -128,54 +127,24 @@ class QueueReport:
     share: str = ""
     resources: tuple[ResourceRow, ...] = ()
     limited_by: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    jobs: int = 0
-    gates: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict, name="podGroups")
+    jobs: int = field(default=0, name="unfinishedJobs")
+    gates: Mapping[str, int] = field(default_factory=dict, name="waitingByGate")
     waiting: tuple[WaitingGroup, ...] = ()
     descendants: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def document(self) -> Json:
         """Return the report as a JSON object, without empty fields."""
-        keys = {"counts": "podGroups", "jobs": "unfinishedJobs", "gates": "waitingByGate"}
-        return _document(self, "QueueExplanation", ("name",), keys=keys)
+        return _document(self, "QueueExplanation", ("name",))
 
 
-_REQUIRED = ("phase", "queue", "state", "stop_policy", "summary")
-"""Fields that a document has even if they are empty."""
-
-
-def _document(
-    report: JobReport | QueueReport,
-    kind: str,
-    metadata: Sequence[str],
-    *,
-    hidden: Sequence[str] = (),
-    keys: Mapping[str, str] = MappingProxyType({}),
-) -> Json:
-    """Return the fields of a report: those of its metadata apart, without those that are hidden or empty."""
-    fields = {name: value for name, value in vars(report).items() if name not in (*metadata, *hidden)}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "metadata": {name: getattr(report, name) for name in metadata},
-        **{keys.get(name, _camel(name)): _plain(value) for name, value in fields.items() if value or name in _REQUIRED},
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, GateRow | PodProblem | ResourceRow | WaitingGroup):
-        return {_camel(name): _plain(field) for name, field in vars(value).items() if field}
-    if isinstance(value, tuple):
-        return list(map(_plain, value))
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    return value.value if isinstance(value, GateState) else value
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)
+def _document(report: JobReport | QueueReport, kind: str, metadata: Sequence[str], hidden: Sequence[str] = ()) -> Json:
+    """Return the fields of a report: those of its metadata apart, without those that are hidden."""
+    fields = msgspec.json.decode(msgspec.json.encode(report))
+    key = {name: fields.pop(name) for name in metadata}
+    rest = {name: value for name, value in fields.items() if name not in hidden}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": key, **rest}
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
