@@ -219,8 +219,15 @@ def test_a_rollout_takes_effect_with_its_first_pod() -> None:
     new = pod("new", made=10, notes={names.NETWORK_TOPOLOGY_MODE: "soft"}, cpu="2", priority="high")
     patch = change({}, {}, (new, old))
     assert patch["spec"]["priorityClassName"] == "high"
-    assert patch["spec"]["networkTopology"] == {"highestTierAllowed": None, "mode": "soft"}
+    assert patch["spec"]["networkTopology"] == {"mode": "soft"}
     assert patch["spec"]["minResources"]["cpu"] == "2"
+
+
+def test_a_limit_that_a_rollout_removes_is_set_to_null() -> None:
+    limited = existing(made(looked(pod(notes={names.NETWORK_TOPOLOGY_HIGHEST_TIER: "1"}))))
+    (effect,) = looked(pod(notes=JOINED | {names.NETWORK_TOPOLOGY_MODE: "soft"}), group=limited)
+    assert isinstance(effect, UpdatePodGroup)
+    assert effect.patch == {"spec": {"networkTopology": {"highestTierAllowed": None, "mode": "soft"}}}
 
 
 def test_fields_of_other_writers_on_the_group_are_kept() -> None:

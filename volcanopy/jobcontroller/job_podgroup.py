@@ -30,6 +30,8 @@ _CHANGED = (*RUN_TIMES, names.PODS_REJECTED)
 """The annotations that the job controller sets and removes."""
 _CONTROLLED = (*_CHANGED, names.PODS_CREATED)
 """The annotations that a PodGroup does not have from its job."""
+_UPDATED = ("minMember", "minTaskMember", "minResources", "priorityClassName", "subGroupPolicy", "alternatives")
+"""The fields of its spec that a PodGroup takes from its job as long as it exists."""
 _NOTHING: Mapping[str, timedelta] = MappingProxyType({})
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
@@ -209,25 +211,21 @@ def _sub_group(task: TaskSpec) -> Json:
 
 def changes(desired: Json, existing: PodGroup) -> Json:
     """The merge patch of the spec that brings an existing PodGroup to what is desired; empty if nothing differs."""
-    new = msgspec.convert({"metadata": {}, "spec": desired}, PodGroup).spec
-    have = existing.spec
-    patch: Json = {}
-    for key, after, before in (
-        ("minMember", new.min_member, have.min_member),
-        ("minTaskMember", new.min_task_member, have.min_task_member),
-        ("minResources", exact(new.min_resources), exact(have.min_resources)),
-        ("priorityClassName", new.priority_class_name, have.priority_class_name),
-        ("subGroupPolicy", new.sub_group_policy, have.sub_group_policy),
-        ("alternatives", new.alternatives, have.alternatives),
-    ):
-        if after != before:
-            patch[key] = desired.get(key)
-    # A merge patch keeps unnamed keys: removed keys are set to null.
-    for key in ("minTaskMember", "minResources"):
-        if isinstance(patch.get(key), dict):
-            gone = set(getattr(have, "min_task_member" if key == "minTaskMember" else "min_resources") or {})
-            patch[key] = dict.fromkeys(sorted(gone - set(patch[key]))) | patch[key]
+    patch = spec_changes(desired, existing, _UPDATED)
     return {"spec": patch} if patch else {}
+
+
+def spec_changes(desired: Json, existing: PodGroup, keys: Iterable[str]) -> Json:
+    """The merge patch of these fields from the spec of a PodGroup to the desired one."""
+    new = msgspec.to_builtins(msgspec.convert({"metadata": {}, "spec": desired}, PodGroup).spec)
+    old, patch = msgspec.to_builtins(existing.spec), Json()
+    for key in keys:
+        after, before = new.get(key), old.get(key)
+        if (exact(after) != exact(before)) if key == "minResources" else after != before:
+            value = patch[key] = desired.get(key)
+            if isinstance(value, dict):  # a merge patch keeps unnamed keys: removed keys are set to null
+                patch[key] = dict.fromkeys(sorted(set(before or ()) - set(value))) | value
+    return patch
 
 
 def written(amounts: Amounts) -> dict[str, str]:

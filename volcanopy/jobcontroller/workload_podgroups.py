@@ -17,7 +17,7 @@ from volcanopy.api import names
 from volcanopy.api.core import Labels, Meta, OwnerReference, PodGroup, Quantities, ReadModel, ResourceRequirements
 from volcanopy.api.gang_apis import GANG_APIS, GangApi
 from volcanopy.api.model import Json
-from volcanopy.jobcontroller.job_podgroup import exact, pod_usage, written
+from volcanopy.jobcontroller.job_podgroup import pod_usage, spec_changes, written
 from volcanopy.jobcontroller.jobset_podgroups import UID_LABEL, JobSetGang
 from volcanopy.jobcontroller.observed import age
 from volcanopy.jobcontroller.plan import CreatePodGroup, DeletePodGroup, RecordEvent, UpdatePodGroup
@@ -324,21 +324,8 @@ def changes(desired: Json, group: PodGroup) -> Json:
     The queue is unchanged if neither pod nor owner names one. Annotations with volcanopy's prefix are updated, except the
     submitter.
     """
-    new = msgspec.convert({"metadata": {}, "spec": desired["spec"]}, PodGroup).spec
-    old, spec = group.spec, desired["spec"]
-    patch: Json = {}
-    for key, after, before in (
-        ("minMember", new.min_member, old.min_member),
-        ("priorityClassName", new.priority_class_name, old.priority_class_name),
-        ("networkTopology", new.network_topology, old.network_topology),
-        ("queue", new.queue or old.queue, old.queue),
-    ):
-        if after != before:
-            patch[key] = spec.get(key)
-    if isinstance(patch.get("networkTopology"), dict):
-        patch["networkTopology"] = {"highestTierAllowed": None} | patch["networkTopology"]
-    if exact(new.min_resources) != exact(old.min_resources):
-        patch["minResources"] = dict.fromkeys(old.min_resources or {}) | spec["minResources"]
+    keys = ("minMember", "priorityClassName", "networkTopology", "minResources", "queue")
+    patch = spec_changes(desired["spec"], group, keys if desired["spec"].get("queue") else keys[:-1])
     meta = {
         "annotations": _differences(
             _without_origin(desired["metadata"]["annotations"]),
