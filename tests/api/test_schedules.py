@@ -55,6 +55,22 @@ def test_the_latest_time_is_the_last_of_the_missed_times(text: str, zone: str | 
         assert schedule.count(since, until, ORIGIN, 1000) == len(expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("0 0 */10 * 1", [5, 11, 12, 19]),
+        ("0 0 5/10 * 1", [5, 12, 15, 19]),
+        ("0 0 */1 * 1", [5, 12, 19, 26]),
+        ("0 0 1 * */2", [3, 4, 6, 8]),
+        ("0 0 * * 1/2", [2, 5, 7, 9]),
+        ("0 0 * * 2,MON/2", [2, 5, 6, 7]),
+    ],
+)
+def test_steps_of_days_are_those_of_kubernetes(text: str, days: list[int]) -> None:
+    """A month that begins with a Thursday."""
+    assert times(Schedule(text), at("2026-01-01T12:00"), 4) == [f"2026-01-{day:02}T00:00:00Z" for day in days]
+
+
 def test_an_interval_counts_from_the_beginning() -> None:
     schedule = Schedule("@every 90m")
     assert schedule.after(ORIGIN + timedelta(minutes=100), ORIGIN) == ORIGIN + timedelta(minutes=180)

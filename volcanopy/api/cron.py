@@ -4,6 +4,7 @@ A schedule has five fields, or is a name such as ``@daily`` or ``@every 90m``, i
 time, a time in the skipped hour moves to the end of that hour; at its end, a time in the repeated hour occurs once.
 """
 
+import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -106,6 +107,8 @@ _NAMED = {
     "@hourly": "0 * * * *",
 }
 _EVERY = "@every "
+_STEP = re.compile(r"(?<![^,])(\*|\w+)/(?!1(?![^,]))")
+"""The beginning of a step without an end of its range, but ``*/1``, which is every value."""
 _MACHINE_ZONES = {"Local", "localtime", "posixrules"}
 """Names of time zones that depend on the machine. The folders posix and right (with leap seconds) exist on some machines only."""
 SHORTEST = timedelta(seconds=1)
@@ -153,6 +156,9 @@ class Schedule:
             raise ScheduleError(
                 f'Invalid value: "{text}": must have five fields: minute, hour, day of month, month, day of week'
             )
+        minute, hour, day, month, weekday = self._fields.split()
+        # As in Kubernetes, a day with a step limits days beside a day of the week, and steps of these end with Saturday.
+        self._fields = f"{minute} {hour} {_with_ranges(day, 1, 31)} {month} {_with_ranges(weekday, 0, 6)}"
         try:
             next(CronSim(self._fields, datetime(2024, 1, 1, tzinfo=UTC)))
         except CronSimError as error:
@@ -200,6 +206,11 @@ class Schedule:
     def text(self, moment: datetime) -> str:
         """Return a time in the time zone of the schedule (RFC 3339)."""
         return moment.astimezone(self._zone).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _with_ranges(field: str, first: int, last: int) -> str:
+    """Return a field with the ranges of its steps: ``*/2`` as ``1-31/2``."""
+    return _STEP.sub(lambda step: f"{first if step[1] == '*' else step[1]}-{last}/", field)
 
 
 def _interval(text: str) -> timedelta:
