@@ -164,7 +164,7 @@ def test_lost_fields_are_noted_with_their_path() -> None:
     assert conversion.body["spec"]["plugins"] == {"svc": ["--no=1"]}
     assert "extra" not in conversion.body["spec"]
     assert conversion.notes[0] == "spec.plugins.mxnet: unknown plugin: omitted"
-    assert conversion.notes[1].startswith("spec.plugins.svc: argument --no of plugin svc is not known")
+    assert conversion.notes[1].startswith("spec.plugins.svc: '--no' is no argument for plugin svc.")
     assert conversion.notes[2] == "spec.extra: not supported: omitted"
 
 

@@ -59,7 +59,7 @@ async def test_admission_knows_the_example_plugin(cluster: Cluster) -> None:
     async with admission(cluster):
         await cluster.submit("good", task("scheduler"), plugins={"dask": ["--port=9000"]})
         with pytest.raises(
-            ApiError, match=r"argument --prt of plugin dask is not known\. dask takes --scheduler=scheduler, "
+            ApiError, match=r"'--prt' is no argument for plugin dask\. dask takes --scheduler=scheduler, "
         ):
             await cluster.submit("bad", task("scheduler"), plugins={"dask": ["--prt=9000"]})
         with pytest.raises(ApiError, match="task scheduler has 2 replicas: give it one"):

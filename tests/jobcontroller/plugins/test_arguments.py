@@ -45,11 +45,13 @@ def test_arguments_are_those_of_a_command_line(given: list[str], expected: tuple
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["--ssh-prt=1"], "argument --ssh-prt of plugin ssh is not known. ssh takes --ssh-key-file-path=/root/.ssh,"),
+        (["--ssh-prt=1"], "'--ssh-prt' is no argument for plugin ssh. ssh takes --ssh-key-file-path=/root/.ssh,"),
         (["--ssh-port=99999"], "argument --ssh-port of plugin ssh is '99999': Input should be less than"),
         (["--ssh-port=0"], "argument --ssh-port of plugin ssh is '0': Input should be greater than"),
         (["--ssh-port=x"], "argument --ssh-port of plugin ssh is 'x': Input should be a valid integer"),
         (["--ssh-port"], "argument --ssh-port needs a value for plugin ssh."),
+        (["--ssh-prt"], "'--ssh-prt' is no argument for plugin ssh."),
+        (["--ssh-private-kye", "SECRET"], "'--ssh-private-kye' is no argument for plugin ssh."),
         (["port"], "'port' is no argument for plugin ssh."),
         (
             ["--ssh-private-key=SECRET"],
@@ -67,7 +69,7 @@ def test_an_invalid_argument_is_rejected_with_the_usage(given: list[str], says: 
 @pytest.mark.parametrize("name", JOB_PLUGINS)
 def test_every_plugin_rejects_unknown_arguments(name: str) -> None:
     (says,) = problems(job(named("master", 1), plugins={name: ["--colour=red"]}))
-    assert says.startswith(f"spec.plugins.{name}: argument --colour of plugin {name} is not known. {name} takes ")
+    assert says.startswith(f"spec.plugins.{name}: '--colour' is no argument for plugin {name}. {name} takes ")
 
 
 def test_plugins_see_a_pod_in_a_fixed_order() -> None:

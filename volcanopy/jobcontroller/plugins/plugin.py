@@ -157,8 +157,7 @@ def _message(error: ErrorDetails, name: str) -> str:
     if not error["loc"]:
         # The arguments are not repeated: they may contain secrets.
         return f"arguments of plugin {name}: {message}"
-    what = "is not known" if error["type"] == "extra_forbidden" else f"is {error['input']!r}: {message}"
-    return f"argument --{'.'.join(map(str, error['loc']))} of plugin {name} {what}"
+    return f"argument --{'.'.join(map(str, error['loc']))} of plugin {name} is {error['input']!r}: {message}"
 
 
 def usage(name: str, model: type[Arguments]) -> str:
@@ -168,18 +167,18 @@ def usage(name: str, model: type[Arguments]) -> str:
 
 
 def _split(model: type[Arguments], given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    flags = {field.alias for field in model.model_fields.values() if field.annotation is bool}
+    is_flag = {field.alias: field.annotation is bool for field in model.model_fields.values()}
     rest = list(given)
     while rest:
-        word = rest.pop(0)
-        if not word.startswith("-") or not word.strip("-"):
+        word, equals, value = rest.pop(0).partition("=")
+        key = word.lstrip("-")
+        if not word.startswith("-") or key not in is_flag:
             raise ValueError(f"{word!r} is no argument")
-        key, equals, value = word.lstrip("-").partition("=")
-        if not equals and key not in flags:
+        if not equals and not is_flag[key]:
             if not rest:
                 raise ValueError(f"argument --{key} needs a value")
             value = rest.pop(0)
-        yield key, value if equals or key not in flags else "true"
+        yield key, value if equals or not is_flag[key] else "true"
 
 
 def missing_roles(plugin: JobPlugin[Any]) -> Iterator[Problem]:
