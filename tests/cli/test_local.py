@@ -322,7 +322,7 @@ def test_up_reports_unusable_options_in_one_sentence(tmp_path: Path, monkeypatch
                 2,
                 f"--persist: {foreign} was not written by `local up`: specify another file",
             ),
-            ({"options": NodeOptions(cluster=tmp_path / "absent")}, 1, "no such file"),
+            ({"options": NodeOptions(cluster=tmp_path / "absent")}, 2, "No such file or directory"),
             ({"options": NodeOptions(cluster=file)}, 2, f"--cluster {file}: no object of kind Node"),
         ]
         for given, status, said in cases:

@@ -87,8 +87,8 @@ def test_json_of_kubectl_is_read() -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "sentence"),
     [
-        (["-f", "nowhere.yaml"], "", "volcanopy: nowhere.yaml: no such file"),
-        (["-f", "-"], "a: [", "volcanopy: standard input, line 1: invalid YAML"),
+        (["-f", "nowhere.yaml"], "", "volcanopy: cannot read nowhere.yaml: No such file or directory"),
+        (["-f", "-"], "a: [", "volcanopy: standard input: line 1: invalid YAML"),
         (["-f", "-"], f"a: {'9' * 5000}", "volcanopy: standard input: a value cannot be read: Exceeds the limit"),
         (
             ["-f", "-"],

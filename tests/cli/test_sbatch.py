@@ -119,6 +119,16 @@ def test_with_srun_each_task_is_a_pod(tmp_path: Path, lines: list[str], expected
             read_script(path, [], NUMBER)
 
 
+def test_a_script_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    path = script(tmp_path, "-n 2")
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    options = read_script(path, [], NUMBER).options
+    assert options.cpu == "2"
+    assert options.arguments is not None
+    assert options.arguments[-1].startswith("#!/bin/sh\n")
+
+
 def test_options_after_the_first_command_are_comments(tmp_path: Path) -> None:
     path = script(tmp_path, "-n 2")
     path.write_text(path.read_text() + "#SBATCH -n 9\n")

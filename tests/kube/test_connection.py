@@ -131,10 +131,19 @@ def test_errors_in_a_kubeconfig_name_the_field(tmp_path: Path, change: Json, com
     assert str(tmp_path / "config") in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["- a list", "a: b: c", ""])
-def test_an_invalid_kubeconfig_file_is_named(tmp_path: Path, content: str) -> None:
-    with pytest.raises(NoCluster, match=str(tmp_path / "config")):
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("- a list", "is not a kubeconfig: its content must be a mapping"),
+        ("a: b: c", "line 1: invalid YAML: mapping values are not allowed here"),
+        ("", "is not a kubeconfig: its content must be a mapping"),
+    ],
+)
+def test_an_invalid_kubeconfig_file_is_named(tmp_path: Path, content: str, problem: str) -> None:
+    with pytest.raises(NoCluster) as caught:
         load(tmp_path, content)
+    assert str(caught.value).startswith(f"kubeconfig {tmp_path / 'config'}: ")
+    assert str(caught.value).endswith(problem)
 
 
 def test_a_proxy_comes_from_the_cluster_else_from_the_environment(

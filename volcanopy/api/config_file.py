@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from volcanopy.api.messages import yaml_problem
 from volcanopy.api.model import InvalidObjectError, Model, quoted
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -15,13 +16,6 @@ class ConfigError(ValueError):
     """An invalid configuration file; the text names the keys and what they must be."""
 
 
-def yaml_problem(error: Exception, text: str) -> tuple[int, str]:
-    """Return the line, 0 if it is not known, and the sentence of an error in YAML."""
-    mark = getattr(error, "problem_mark", None)
-    line = 0 if mark is None else min(mark.line + 1, max(len(text.splitlines()), 1))
-    return line, getattr(error, "problem", None) or " ".join(str(error).split())
-
-
 def mapping_of(text: str, example: str) -> dict[Any, Any]:
     """Return the content of a file as a mapping, empty for an empty file. Raises ConfigError; ``example`` is such a mapping.
 
@@ -30,8 +24,7 @@ def mapping_of(text: str, example: str) -> dict[Any, Any]:
     try:
         content = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, RecursionError) as error:
-        line, problem = yaml_problem(error, text)
-        raise ConfigError(f"{f'line {line}: ' if line else ''}invalid YAML: {problem}") from None
+        raise ConfigError(yaml_problem(error, text)) from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""Messages in statuses, and their length."""
+"""Messages in statuses, and their length; messages of errors in YAML."""
 
 MESSAGE_LENGTH = 32_768
 """Characters of a message in a status, at most."""
@@ -10,3 +10,10 @@ def shortened(text: str) -> str:
     if not isinstance(text, str) or len(text) <= MESSAGE_LENGTH:  # validation reports what is no text
         return text
     return text[: MESSAGE_LENGTH - len(_MARK)] + _MARK
+
+
+def yaml_problem(error: Exception, text: str) -> str:
+    """Return the sentence of an error in YAML, with the line if it is known."""
+    mark = getattr(error, "problem_mark", None)
+    line = "" if mark is None else f"line {min(mark.line + 1, max(len(text.splitlines()), 1))}: "
+    return f"{line}invalid YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"

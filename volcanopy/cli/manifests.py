@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
-from volcanopy.api.config_file import yaml_problem
+from volcanopy.api.messages import yaml_problem
 from volcanopy.cli.yaml_budget import check_budget
 from volcanopy.client.errors import CommandError
+from volcanopy.client.files import text_of
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -82,12 +83,7 @@ def _texts(path: str) -> Iterator[tuple[str, str]]:
     if not files:
         raise CommandError(f"{path}: no manifest ({', '.join(SUFFIXES)}) in this folder")
     for file in files:
-        try:
-            yield str(file), file.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise CommandError(f"{file}: no such file") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        yield str(file), text_of(file)
 
 
 def _documents(source: str, text: str) -> list[Any]:
@@ -103,8 +99,7 @@ def _documents(source: str, text: str) -> list[Any]:
     except RecursionError:
         raise CommandError(f"{source}: invalid JSON: too many levels of nesting") from None
     except yaml.YAMLError as error:
-        line, problem = yaml_problem(error, text)
-        raise CommandError(f"{source}{f', line {line}' if line else ''}: invalid YAML: {problem}") from None
+        raise CommandError(f"{source}: {yaml_problem(error, text)}") from None
     except ValueError as error:  # a date that does not exist, or a number of more than 4,300 digits
         raise CommandError(f"{source}: a value cannot be read: {str(error).partition(';')[0]}") from None
 

@@ -153,10 +153,10 @@ EXPANDING = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx0: &x0 [a, a, a, a
         ({"like": "none", "count": 1}, 'like: node "none" not found'),
         ({"remove": ["none"]}, 'remove: node "none" not found'),
         ({"queues": {"none": {"weight": 2}}}, 'queues: queue "none" not found'),
-        ({"manifest": "a: [b"}, "manifest, line 1: invalid YAML"),
+        ({"manifest": "a: [b"}, "manifest: line 1: invalid YAML"),
         ({"manifest": "a: b"}, "manifest, document 1: apiVersion is missing"),
         ({"manifest": "apiVersion: v1\nkind: Pod"}, "manifest: every object needs metadata.name"),
-        ({"manifest": EXPANDING}, "manifest, line 10: invalid YAML: more than 2000000 values, with aliases expanded"),
+        ({"manifest": EXPANDING}, "manifest: line 10: invalid YAML: more than 2000000 values, with aliases expanded"),
         ([], "the question must be a JSON object"),
     ],
 )

@@ -115,7 +115,11 @@ def _source(path: Path | None, command_directives: Sequence[Directive]) -> tuple
     if path is None:
         if wrap is None and sys.stdin.isatty():
             sys.stderr.write("reading the script from standard input, to its end (Ctrl-D)\n")
-        return (Path("stdin"), sys.stdin.read()) if wrap is None else (Path("wrap"), f"#!/bin/sh\n{wrap}\n")
+        return (
+            (Path("stdin"), sys.stdin.read().removeprefix("\ufeff"))
+            if wrap is None
+            else (Path("wrap"), f"#!/bin/sh\n{wrap}\n")
+        )
     if wrap is not None:
         raise CommandError(f"--wrap: the command is the script: leave out {path}", 2)
     return path, text_of(path)

@@ -27,11 +27,12 @@ from urllib.request import getproxies_environment
 import yaml
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from volcanopy.api.messages import yaml_problem
 from volcanopy.kube.client.connection import EXPIRY_MARGIN, FILE_PERIOD, Connection, Grant, Headers, RenewedCredentials
 from volcanopy.kube.client.credential_plugins import provider_token, run_exec_plugin
 from volcanopy.kube.client.errors import NoCluster, describe
 
-_UNREADABLE = (yaml.YAMLError, OSError, KeyError, TypeError, AttributeError, ValueError)
+_UNREADABLE = (OSError, KeyError, TypeError, AttributeError, ValueError)
 _SECTIONS = {"contexts": "context", "clusters": "cluster", "users": "user"}
 """The lists of a kubeconfig, with the field of an entry that has its content."""
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -211,7 +212,10 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _ConfigEnt
 
 def _parsed(text: str) -> Any:
     """Return the content of a kubeconfig, which YAML's scanner rejects if it is JSON indented with tabs."""
-    return json.loads(text) if text.lstrip().startswith("{") and "\t" in text else yaml.safe_load(text)
+    try:
+        return json.loads(text) if text.lstrip().startswith("{") and "\t" in text else yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_problem(error, text)) from None
 
 
 def _grant(user: _ConfigEntry, name: str, cluster: _ConfigEntry, files: tuple[Path, ...], context: str) -> Grant:
