@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.nightly import examples
 from tests.scheduler.reference import claims as twin
@@ -360,3 +361,23 @@ def test_pods_take_the_next_alternative_where_the_first_is_taken() -> None:
         if choice.allocation is not None
     }
     assert requests == {"n1": ["request/of-2"] * 2, "n2": ["request/of-1"], "n3": ["request/of-1"]}
+
+
+@pytest.mark.parametrize("field", ["consumes_counters", "binding_conditions"])
+def test_devices_that_need_what_is_not_supported_are_not_allocated(field: str) -> None:
+    text = """
+        node n1 cpu=4
+        devices n1 count=1
+        deviceclass gpu driver=gpu.example.com
+        claim one class=gpu
+        job j: 1 x cpu=1 claim=one
+    """
+    entry: Any = {"counterSet": "slots"} if field == "consumes_counters" else "attached"
+    state = State()
+    for obj in world(text):
+        if isinstance(obj, devices.ResourceSlice):
+            (device,) = obj.spec.devices
+            spec = replace(obj.spec, devices=(replace(device, **{field: (entry,)}),))
+            obj = replace(obj, spec=spec)  # noqa: PLW2901
+        state.upsert(obj)
+    assert not schedule(state.snapshot(NOW, "test"), config("gang | predicates", "allocate")).of(Bind)

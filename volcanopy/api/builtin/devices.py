@@ -148,6 +148,7 @@ class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
     all_nodes: bool | None = None
     taints: tuple[DeviceTaint, ...] = ()
     consumes_counters: tuple[Opaque, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
 
 
 class Device(BasicDevice, frozen=True, kw_only=True, gc=False):

@@ -177,7 +177,8 @@ def build_inventory(offers: Offers, traits: NodeTraits) -> Inventory:
 def _items(offers: Offers) -> Iterator[Item]:
     """Yield the devices of the newest generation of every pool.
 
-    Omitted are pools with duplicate device names, and devices that consume shared counters, which are not supported.
+    Omitted are pools with duplicate device names, and, as they are not supported, devices that consume shared counters or
+    that a pod may be bound to only after conditions are true.
     """
     pools: dict[tuple[str, str], list[devices.ResourceSlice]] = {}
     for _, resource_slice in sorted(offers.slices.items()):
@@ -192,7 +193,7 @@ def _items(offers: Offers) -> Iterator[Item]:
         for spec in current:
             for device in spec.devices:
                 traits = device.traits
-                if not traits.consumes_counters:
+                if not traits.consumes_counters and not traits.binding_conditions:
                     node, selector = _node(spec, traits)
                     yield Item((driver, pool, device.name), traits, node, selector, complete)
 
