@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.nightly import examples
-from volcanopy.api import core
+from volcanopy.api import core, names
 from volcanopy.api.container_states import ContainerStatus
 from volcanopy.kube.cache.followed_kinds import slim_pod
 from volcanopy.kube.cache.watch import Change, ChangeType
@@ -112,6 +112,30 @@ def test_an_assumed_bind_counts_until_it_is_reverted() -> None:
     store.forget("default/a-0", store.pods["default/a-0"].metadata.uid)
     assert status_of(store, "default/a-0") == (Status.PENDING, "")
     assert store.changed.since == 5.0
+
+
+def test_a_group_that_loses_its_admission_is_considered_in_the_next_cycle() -> None:
+    """No change from the server follows: the pods are created after the next admission."""
+    store = filled()
+    store.assume(Plan((SetPodGroup("default/a", "Pending"),)), NOW)
+    assert store.changed.minor_since == 5.0
+    store.changed.clear()
+    store.assume(
+        Plan((SetPodGroup("default/a", "Pending", GroupCondition("Unschedulable", "NotAdmitted", "full")),)), NOW
+    )
+    assert store.changed.minor_since is None
+
+
+@pytest.mark.parametrize(("admitted", "awaits"), [(None, False), (NOW, True)])
+def test_a_controller_awaits_the_admission_of_a_group_whose_pods_were_lost(
+    admitted: datetime | None, awaits: bool
+) -> None:
+    """Pods that were created with their group may not be observed yet at its first admission."""
+    (group,) = (item for item in world(WORLD) if isinstance(item, core.PodGroup))
+    meta = replace(group.metadata, annotations={names.PODS_CREATED: "true"})
+    store = filled("node n1 cpu=4")
+    store.take(added(replace(group, metadata=meta, status=replace(group.status, admitted_at=admitted))))
+    assert store.awaits_admission("default/a") == awaits
 
 
 def test_pods_of_an_incomplete_gang_are_a_minor_change_until_it_is_complete() -> None:

@@ -220,8 +220,9 @@ class Store:
     def awaits_admission(self, key: str) -> bool:
         """Whether a controller may wait for the admission of a pod group to create its pods."""
         group = self._groups.get(key)
-        has_pods = group is not None and group.metadata.annotations.get(names.PODS_CREATED) == "true"
-        return not has_pods and self.is_incomplete(key, 1)  # the watch of pods may be behind
+        # At the first admission the watch of pods may be behind; at a later one the pods were lost.
+        annotations = group.metadata.annotations if group is not None and group.status.admitted_at is None else {}
+        return annotations.get(names.PODS_CREATED) != "true" and self.is_incomplete(key, 1)
 
     def _is_assumed(self, item: Any) -> bool:
         """Whether this is a pod on the node where the state has it already, and nothing else of it has changed."""
@@ -375,6 +376,8 @@ class Store:
                         status = statuses.group_status(base, effect, plan.session, now)
                         self._expected_groups[effect.pod_group] = _Expected(group.metadata.uid, status)
                         self._keep_group(group)
+                        if status.phase == "Pending" and base.phase not in {"", "Pending"}:
+                            self.changed.set(minor=True)  # the next cycle may admit it again
                 case SetQueue():
                     queue = self._queues.get(effect.queue)
                     if queue is not None:
