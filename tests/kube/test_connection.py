@@ -334,6 +334,13 @@ def test_a_pod_without_a_token_gets_an_error(tmp_path: Path) -> None:
         in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "x", "KUBERNETES_SERVICE_PORT": "1"})
 
 
+def test_an_unusable_certificate_of_a_service_account_is_not_called_one_of_a_kubeconfig(tmp_path: Path) -> None:
+    write(tmp_path / "ca.crt", "no certificate")
+    write(tmp_path / "token", "secret")
+    with pytest.raises(NoCluster, match=f"^service account in {tmp_path}: unusable certificate: "):
+        in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "x", "KUBERNETES_SERVICE_PORT": "1"})
+
+
 async def test_an_auth_provider_gives_the_token(tmp_path: Path) -> None:
     provider = {"name": "gcp", "config": {"access-token": "abc"}}
     assert await sent(load(tmp_path, config({"auth-provider": provider}))) == [("Authorization", "Bearer abc")]

@@ -13,11 +13,11 @@ import re
 import shutil
 import ssl
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import time
 from typing import Any
@@ -102,44 +102,34 @@ def load_connection(kubeconfig: Path | None = None, context: str | None = None) 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:
     """Return the connection of these files, merged in order, for this context or the current one."""
-
-    def read() -> _Reading:
-        try:
-            return _read(files, context)
-        except _UNREADABLE as fault:
-            raise NoCluster(f"kubeconfig {_names(files)}: {describe(fault)}") from fault
-
-    first = read()
-    return _connect(first, RenewedCredentials(lambda: read().grant, first.grant, _tls(first, _names(files))))
+    return _connection(partial(_read, files, context), f"kubeconfig {', '.join(map(str, files))}")
 
 
 def in_cluster(folder: Path, environ: Mapping[str, str]) -> Connection:
     """Return the connection of a pod: the service account in ``folder``, the server named by the environment."""
+    return _connection(partial(_read_service_account, folder, environ), f"service account in {folder}")
 
-    def read() -> _Reading:
+
+def _connection(read: Callable[[], _Reading], source: str) -> Connection:
+    """Return the connection of a reading, which is repeated for new credentials; its errors name the source."""
+
+    def reading() -> _Reading:
         try:
-            return _read_service_account(folder, environ)
+            return read()
         except _UNREADABLE as fault:
-            raise NoCluster(f"service account in {folder}: {describe(fault)}") from fault
+            raise NoCluster(f"{source}: {describe(fault)}") from fault
 
-    first = read()
-    return _connect(first, RenewedCredentials(lambda: read().grant, first.grant, _tls(first, str(folder))))
-
-
-def _connect(reading: _Reading, credentials: RenewedCredentials) -> Connection:
+    first = reading()
+    credentials = RenewedCredentials(lambda: reading().grant, first.grant, _tls(first, source))
     return Connection(
-        url=reading.url.rstrip("/"),
+        url=first.url.rstrip("/"),
         credentials=credentials,
         ssl=credentials.context,
-        namespace=reading.namespace,
-        context=reading.context,
-        proxy=reading.proxy,
-        server_name=reading.server_name,
+        namespace=first.namespace,
+        context=first.context,
+        proxy=first.proxy,
+        server_name=first.server_name,
     )
-
-
-def _names(files: tuple[Path, ...]) -> str:
-    return ", ".join(str(path) for path in files)
 
 
 def _read_service_account(folder: Path, environ: Mapping[str, str]) -> _Reading:
@@ -374,5 +364,5 @@ def _tls(reading: _Reading, source: str) -> ssl.SSLContext | None:
             # An empty password makes an encrypted key fail here instead of prompting at the terminal.
             context.load_cert_chain(*reading.grant.certificate, password="")
     except (OSError, ValueError) as fault:
-        raise NoCluster(f"kubeconfig {source}: unusable certificate: {describe(fault)}") from fault
+        raise NoCluster(f"{source}: unusable certificate: {describe(fault)}") from fault
     return context
