@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import field
 
-from volcanopy.api.core import Meta, NodeSelector, ReadModel
+from volcanopy.api.core import Meta, NodeSelector, ReadModel, Taint, Toleration
 
 GROUP = "resource.k8s.io"
 Opaque = dict[str, Any]
@@ -26,15 +26,6 @@ class DeviceSelector(ReadModel, frozen=True, kw_only=True, gc=False):
     cel: CelSelector | None = None
 
 
-class DeviceToleration(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Toleration of a device taint."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-
-
 class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
     """Request of a number of devices, or all, of a class that match all selectors."""
 
@@ -44,7 +35,7 @@ class ExactRequest(ReadModel, frozen=True, kw_only=True, gc=False):
     allocation_mode: str = ""
     count: int = 0
     admin_access: bool | None = None
-    tolerations: tuple[DeviceToleration, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
     capacity: dict[str, Any] | None = None
 
     @property
@@ -130,14 +121,6 @@ class ResourceClaim(ReadModel, frozen=True, kw_only=True, gc=False):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
-class DeviceTaint(ReadModel, frozen=True, kw_only=True, gc=False):
-    """Taint of a device."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
 class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
     """Attributes (``{"string": "a100"}``) and capacities (``{"value": "40Gi"}``) of a device by name."""
 
@@ -146,7 +129,7 @@ class BasicDevice(ReadModel, frozen=True, kw_only=True, gc=False):
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: tuple[DeviceTaint, ...] = ()
+    taints: tuple[Taint, ...] = ()
     consumes_counters: tuple[Opaque, ...] = ()
     binding_conditions: tuple[str, ...] = ()
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.api.builtin import devices
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, frozen
 from volcanopy.scheduler.nodes.traits.trait_cache import cached
@@ -43,7 +42,7 @@ def node_specs(traits: NodeTraits) -> NodeSpecs:
     return cached(traits, "node specs", None, make)
 
 
-def tolerates(toleration: core.Toleration | devices.DeviceToleration, taint: core.Taint | devices.DeviceTaint) -> bool:
+def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
     """Return whether a toleration tolerates a taint; an empty key or effect matches every one."""
     if toleration.effect not in {"", taint.effect} or toleration.key not in {"", taint.key}:
         return False
@@ -52,9 +51,7 @@ def tolerates(toleration: core.Toleration | devices.DeviceToleration, taint: cor
     return toleration.operator == "Exists"
 
 
-def tolerated(
-    tolerations: Iterable[core.Toleration | devices.DeviceToleration], taint: core.Taint | devices.DeviceTaint
-) -> bool:
+def tolerated(tolerations: Iterable[core.Toleration], taint: core.Taint) -> bool:
     """Return whether one of the tolerations tolerates a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
