@@ -1,11 +1,13 @@
 """The manifest of ``job run``: resources, arrays, scripts, and combinations that exclude each other."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from volcanopy.client.errors import CommandError
+from volcanopy.client.jobs import program
 from volcanopy.client.jobs.manifest import manifest
 from volcanopy.client.jobs.options import JobOptions
 from volcanopy.client.jobs.program import array, literal
@@ -40,11 +42,12 @@ def test_an_array_is_a_task_with_parallelism_and_indexes_of_its_own() -> None:
 def test_a_script_is_passed_as_it_is_with_its_arguments(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("echo $(date) $HOME $1")
-    shell, option, _, text, argument = container(script=path, arguments=["$x"])["command"]
+    shell, option, _, first_line, text, argument = container(script=path, arguments=["$x"])["command"]
     assert (shell, option, argument) == ("sh", "-c", "$$x")
+    assert first_line == "#!/bin/sh"
     assert text == literal("#!/bin/sh\necho $(date) $HOME $1")
     path.write_text("#!/usr/bin/env python3\nprint(1)")
-    assert container(script=path)["command"][3].startswith("#!/usr/bin/env python3")
+    assert container(script=path)["command"][3:] == ["#!/usr/bin/env python3", "#!/usr/bin/env python3\nprint(1)"]
 
 
 @pytest.mark.parametrize(
@@ -69,3 +72,19 @@ def test_an_invalid_option_is_named(options: dict[str, Any], message: str) -> No
 
 def test_the_indexes_of_an_array_include_the_last() -> None:
     assert (array("7-7").count, array("1-100%10").parallelism) == (1, 10)
+
+
+@pytest.mark.parametrize("signal", ["", "kill -USR1 $!"])
+def test_an_interpreter_that_the_image_lacks_is_named_without_the_script(signal: str) -> None:
+    command = [
+        word.replace("$$", "$") for word in program.script("#!/no/interpreter -l\necho secret\n", ["a"], "", signal)
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert done.stderr.startswith("#!/no/interpreter -l: ")
+    assert "secret" not in done.stderr
+
+
+def test_a_script_has_its_arguments() -> None:
+    command = [word.replace("$$", "$") for word in program.script('printf "%s;" "$@"', ["a b", "$c"])]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "a b;$c;"

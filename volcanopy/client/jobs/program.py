@@ -11,8 +11,8 @@ from volcanopy.kube.client.kinds import Json
 
 MAXIMUM_SCRIPT = 96 * 1024
 """Bytes of a script: Linux limits the length of one argument of a program."""
-_LAUNCH = 'f=$(mktemp) && printf %s "$0" > "$f" && chmod 700 "$f" && '
-"""Writes the script to a file, so that its first line names the program that runs it."""
+_LAUNCH = 'f=$(mktemp) && printf %s "$1" > "$f" && chmod 700 "$f" && shift && '
+"""Writes the script to a file, so that its first line names the program that runs it. It is the name of the shell in errors."""
 _RUN = '"$f" "$@"'
 _WITH_SIGNAL = """trap '{signal}' TERM && {{ {command} & }}
 wait $!; status=$?
@@ -57,7 +57,8 @@ def script(text: str, arguments: list[str], before: str = "", signal: str = "") 
         raise CommandError(f"--script: longer than {MAXIMUM_SCRIPT // 1024} KiB: put it into the image", 2)
     text = text if text.startswith("#!") else f"#!/bin/sh\n{text}"
     launch = with_signal(_RUN, signal) if signal else f"exec {_RUN}"
-    return ["sh", "-c", literal(before + _LAUNCH + launch), *map(literal, (text, *arguments))]
+    first_line = text.partition("\n")[0]
+    return ["sh", "-c", *map(literal, (before + _LAUNCH + launch, first_line, text, *arguments))]
 
 
 def with_signal(command: str, signal: str) -> str:
