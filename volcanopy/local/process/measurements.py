@@ -1,6 +1,7 @@
 """What processes of this machine use, from the file system /proc."""
 
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,15 @@ def descendants(pid: int) -> Iterator[int]:
         for child in map(int, children):
             yield child
             yield from descendants(child)
+
+
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return bool(int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16) >> (number - 1) & 1)
 
 
 def used_by(pids: Iterable[int]) -> Usage:

@@ -17,7 +17,7 @@ from volcanopy.local.process.guardian import Guardian
 from volcanopy.local.process.isolation import Command
 from volcanopy.local.process.launching import StartError, launch
 from volcanopy.local.process.limits import EnforcedLimits
-from volcanopy.local.process.measurements import Usage, descendants, used_by
+from volcanopy.local.process.measurements import Usage, descendants, handles, used_by
 from volcanopy.local.process.terminal import Terminal
 from volcanopy.local.simulated.pod_status import micro_stamp
 
@@ -139,12 +139,14 @@ class ProgramRun:
         return End(128 - code if code < 0 else code, self.began, time.time(), out_of_memory)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the container."""
+        """Send a signal to the program of the container if it has a handler, as in Kubernetes, else to every process."""
         pids = list(descendants(self.first_pid))
         if number is signal.SIGKILL:
             # The first process of a process name space takes all others with it; a launcher without one kills them itself.
             pids = [self.first_pid]
             number = signal.SIGTERM if self.first_pid == self._process.pid else number
+        elif pids and handles(pids[0], number):
+            pids = pids[:1]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # others get it although this one has ended
                 os.kill(pid, number)
