@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from volcanopy.api.batch import BatchJob
+from volcanopy.api.cron import CronBatchJob
+from volcanopy.api.flow import JobFlow, JobTemplate
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError, format_duration, parse_duration, quoted
 from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.times import format_time
+from volcanopy.api.topology import HyperNode, NumaTopology
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
 
@@ -100,6 +104,16 @@ def test_a_queue_and_a_podgroup_and_a_command_are_read() -> None:
     assert group.spec.queue == "default"
     target = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u"}
     assert Command.read({"metadata": {"name": "c"}, "action": "AbortJob", "target": target}).target.name == "j"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [BatchJob, CronBatchJob, HyperNode, JobFlow, JobTemplate, NumaTopology, PodGroup, Queue],
+    ids=lambda k: k.__name__,
+)
+def test_no_default_of_a_kind_is_an_object(kind: type[BaseModel]) -> None:
+    """The validators of its model would be made where the module is imported, by every command."""
+    assert not any(isinstance(field.default, BaseModel) for field in kind.model_fields.values())
 
 
 def test_an_invalid_quantity_is_rejected() -> None:

@@ -60,7 +60,7 @@ class AdmissionPolicy(Model):
     unpreemptable: Subjects | None = None
     """Subjects that may protect pods from eviction, besides the administrators of the queue.
     Without it every user may in queues that have no administrators."""
-    superusers: Subjects = Subjects(groups=["system:masters"])
+    superusers: Subjects = Field(default_factory=lambda: Subjects(groups=["system:masters"]))
     """Subjects that may use and change every queue."""
 
 

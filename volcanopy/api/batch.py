@@ -335,7 +335,7 @@ class Eviction(Model):
 class BatchJobStatus(Model):
     """Observed status of a job, set by the job controller."""
 
-    state: JobState = JobState()
+    state: JobState = Field(default_factory=JobState)
     """Phase of the job, with the reason for it."""
     conditions: list[Condition] = Field(default_factory=list, json_schema_extra=keyed("type"))
     """Conditions of the job: one for each phase it has been in, with status True for the current phase, DeadlineApproaching
@@ -405,7 +405,7 @@ class BatchJob(Model):
     metadata: ObjectMeta
     spec: BatchJobSpec
     """Specification of the job."""
-    status: BatchJobStatus = BatchJobStatus()
+    status: BatchJobStatus = Field(default_factory=BatchJobStatus)
     """Observed status of the job."""
 
     rules = (

@@ -91,7 +91,7 @@ class CronBatchJob(Model):
     metadata: ObjectMeta
     spec: CronBatchJobSpec
     """Specification of the cron job."""
-    status: CronBatchJobStatus = CronBatchJobStatus()
+    status: CronBatchJobStatus = Field(default_factory=CronBatchJobStatus)
     """Observed status of the cron job."""
 
     rules = (Rule("size(self.metadata.name) <= 52", "the name of a cron job must have at most 52 characters"),)

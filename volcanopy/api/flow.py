@@ -230,7 +230,7 @@ class FlowJobStatus(Model):
 class JobFlowStatus(Model):
     """Observed status of a flow, set by the flow controller."""
 
-    state: FlowState = FlowState()
+    state: FlowState = Field(default_factory=FlowState)
     """Phase of the flow, with the reason for it."""
     pending_jobs: list[str] = Field(default_factory=list)
     """Names of pending jobs."""
@@ -258,7 +258,7 @@ class JobFlow(Model):
     metadata: ObjectMeta
     spec: JobFlowSpec
     """Specification of the flow."""
-    status: JobFlowStatus = JobFlowStatus()
+    status: JobFlowStatus = Field(default_factory=JobFlowStatus)
     """Observed status of the flow."""
 
     rules = (
@@ -284,7 +284,7 @@ class JobTemplate(Model):
     metadata: ObjectMeta
     spec: BatchJobSpec
     """Specification of the jobs created from the template."""
-    status: JobTemplateStatus = JobTemplateStatus()
+    status: JobTemplateStatus = Field(default_factory=JobTemplateStatus)
     """Observed status of the template."""
 
 

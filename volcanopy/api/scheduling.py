@@ -197,9 +197,9 @@ class PodGroup(Model):
     api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
     kind: Literal["PodGroup"] = "PodGroup"
     metadata: ObjectMeta
-    spec: PodGroupSpec = PodGroupSpec()
+    spec: PodGroupSpec = Field(default_factory=PodGroupSpec)
     """Specification of the PodGroup."""
-    status: PodGroupStatus = PodGroupStatus()
+    status: PodGroupStatus = Field(default_factory=PodGroupStatus)
     """Phase of the PodGroup."""
 
 
@@ -403,9 +403,9 @@ class Queue(Model):
     api_version: Literal["scheduling.volcanopy.io/v1beta1"] = "scheduling.volcanopy.io/v1beta1"
     kind: Literal["Queue"] = "Queue"
     metadata: ObjectMeta
-    spec: QueueSpec = QueueSpec()
+    spec: QueueSpec = Field(default_factory=QueueSpec)
     """Specification of the queue."""
-    status: QueueStatus = QueueStatus()
+    status: QueueStatus = Field(default_factory=QueueStatus)
     """Observed status of the queue."""
 
     rules = (

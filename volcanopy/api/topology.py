@@ -101,7 +101,7 @@ class HyperNode(Model):
     metadata: ObjectMeta
     spec: HyperNodeSpec
     """Specification of the HyperNode."""
-    status: HyperNodeStatus = HyperNodeStatus()
+    status: HyperNodeStatus = Field(default_factory=HyperNodeStatus)
     """Observed status of the HyperNode."""
 
     rules = (
@@ -182,5 +182,5 @@ class NumaTopology(Model):
     api_version: Literal["nodeinfo.volcanopy.io/v1alpha1"] = "nodeinfo.volcanopy.io/v1alpha1"
     kind: Literal["NumaTopology"] = "NumaTopology"
     metadata: ObjectMeta
-    spec: NumaTopologySpec = NumaTopologySpec()
+    spec: NumaTopologySpec = Field(default_factory=NumaTopologySpec)
     """CPU topology of the node."""

@@ -70,7 +70,7 @@ class ReschedulingArguments(Arguments):
 
     interval: Annotated[Duration, above_zero("5m")] = timedelta(minutes=5)
     """The interval between evictions."""
-    strategies: tuple[Strategy, ...] = (Strategy(name="lowNodeUtilization"),)
+    strategies: tuple[Strategy, ...] = Field(default_factory=lambda: (Strategy(name="lowNodeUtilization"),))
     """A strategy that selects victims."""
 
     @property
