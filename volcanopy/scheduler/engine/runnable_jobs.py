@@ -45,12 +45,13 @@ class RunnableJobs:
         for admitted in self._enqueued[self._counted :]:
             self._admit(admitted)
         self._counted = len(self._enqueued)
-        if job.phase != "Pending" or job.min_resources is None:
+        if job.phase != "Pending":
             return False
         key = job.minimum_key, float(self._run_times[job.row])
         included = self._included.get(key)
         if included is None:
-            included = self._included[key] = self._fits(job.min_resources.values, key[1])
+            least = job.min_resources
+            included = self._included[key] = least is not None and self._fits(least.values, key[1])
         return included
 
     def _fits(self, least: Ints, run_time: float) -> bool:

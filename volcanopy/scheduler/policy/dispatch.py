@@ -16,7 +16,7 @@ from volcanopy.scheduler.policy.combine import Method, Tiers, flat, unprotected,
 from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
 from volcanopy.scheduler.policy.observer import Observer
-from volcanopy.scheduler.policy.plugin import ABSTAIN, NodeRejection, Plugin, Rejection, Vote
+from volcanopy.scheduler.policy.plugin import NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
 P = TypeVar("P")
@@ -108,11 +108,9 @@ class Hooks:
 
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Return the combined verdict of the gates that are asked at a moment."""
-        tiers = self._layout.gates[moment]
-        if not tiers:
-            return ABSTAIN
         combined = self._verdicts.get(moment)
         if combined is None:
+            tiers = self._layout.gates[moment]
             combined = vote(tuple([tuple([self._method(number, "verdict") for number in tier]) for tier in tiers]))
             self._verdicts[moment] = combined
         return combined(job, moment)

@@ -73,6 +73,8 @@ class Moment(Enum):
     PIPELINED = "pipelined", "enableJobPipelined"
     """Whether the job can start once the evicted pods have terminated."""
 
+    __hash__ = object.__hash__  # an enumeration hashes the names of its members in Python, once for each job
+
     @property
     def switch(self) -> str:
         """The switch that turns off the answers of a plugin."""
