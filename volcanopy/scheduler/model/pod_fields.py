@@ -44,18 +44,16 @@ def quality_of_service(spec: core.PodSpec) -> Quality:
 
 def job_key(pod: core.Pod) -> str:
     """``namespace/name`` of the pod's group, empty if it names none."""
-    groups = filter(None, map(pod.metadata.annotations.get, GROUP_KEYS))
-    return next((f"{pod.metadata.namespace}/{name}" for name in groups), "")
+    group = next(filter(None, map(pod.metadata.annotations.get, GROUP_KEYS)), "")
+    return f"{pod.metadata.namespace}/{group}" if group else ""
 
 
 def task_job(pod: core.Pod) -> str:
     """The job of a task: the group that the pod names; of a pod on a node, else, the one that the controllers give it."""
-    owner = pod.metadata.controller
-    return job_key(pod) or (
-        f"{pod.metadata.namespace}/{names.workload_group(owner.uid if owner else pod.metadata.uid)}"
-        if pod.spec.node_name
-        else ""
-    )
+    key = job_key(pod)
+    if key or not pod.spec.node_name:
+        return key
+    return f"{pod.metadata.namespace}/{names.workload_group((pod.metadata.controller or pod.metadata).uid)}"
 
 
 def named_queue(pod: core.Pod) -> str:

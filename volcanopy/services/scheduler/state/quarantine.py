@@ -5,7 +5,7 @@ node offers nothing meanwhile. Jobs of an excluded queue wait, as do the pods of
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -68,9 +68,9 @@ class Quarantine:
         """Return the excluded objects."""
         return list(self._excluded.values())
 
-    def excludes(self, item: Object) -> bool:
+    def excludes(self, kind: type[Object], key: str) -> bool:
         """Whether an object of this name is excluded."""
-        return _identity(item) in self._excluded
+        return (kind, key) in self._excluded
 
     def recent(self) -> list[Object]:
         """Return the objects of the state that have changed since :meth:`settle`."""
@@ -113,15 +113,15 @@ class Quarantine:
             log.info("object readmitted", kind=known.kind, key=known.key)
         return known is not None
 
-    def load(self, pods: Collection[core.Pod]) -> None:
-        """Insert or update many pods."""
+    def load(self, pods: Mapping[str, core.Pod]) -> None:
+        """Insert or update many pods, by their keys."""
         try:
-            self._state.load(pods)
+            self._state.load(pods.values())
         except Exception:
-            for pod in pods:  # one of them cannot be taken
+            for pod in pods.values():  # one of them cannot be taken
                 self.upsert(pod)
         else:
-            self._recent[core.Pod].update((pod.metadata.key, pod) for pod in pods)
+            self._recent[core.Pod].update(pods)
 
     def delete(self, item: Object) -> bool:
         """Remove an object. Returns whether it was excluded."""

@@ -163,9 +163,9 @@ class Store:
             changes = self.conflicts.resolve(changes)
         new: dict[str, core.Pod] = {}
         for change in changes:
-            item = change.object
-            if change.type is ChangeType.ADDED and self._is_new(item) and item.metadata.key not in new:
-                new[item.metadata.key] = item
+            item, key = change.object, change.object.metadata.key
+            if change.type is ChangeType.ADDED and key not in new and self._is_new(item, key):
+                new[key] = item
                 continue
             self._add_new(new)
             self._notify(item)
@@ -174,7 +174,7 @@ class Store:
                 matters = True
             elif change.type is ChangeType.DELETED:
                 matters = self._remove(item)
-            elif _identity(item) in self._writes and not self._writes.event(_identity(item), version(item)):
+            elif (identity := _identity(item)) in self._writes and not self._writes.event(identity, version(item)):
                 continue
             else:
                 confirmed = self._is_assumed(item)
@@ -186,18 +186,18 @@ class Store:
                 self.changed.set()
         self._add_new(new)
 
-    def _is_new(self, item: Object) -> bool:
+    def _is_new(self, item: Object, key: str) -> bool:
         """Whether this is a pod that was neither observed nor expected before."""
-        if not isinstance(item, core.Pod) or self.quarantine.excludes(item):
+        if not isinstance(item, core.Pod) or self.quarantine.excludes(core.Pod, key):
             return False
-        key = item.metadata.key
-        return key not in self._pods and key not in self._nominations and _identity(item) not in self._writes
+        written = (core.Pod, key, item.metadata.uid) in self._writes
+        return not written and key not in self._pods and key not in self._nominations
 
     def _add_new(self, pods: dict[str, core.Pod]) -> None:
         """Add the collected new pods, all of a first list at once, and empty the collection."""
         if not pods:
             return
-        self.quarantine.load(pods.values())
+        self.quarantine.load(pods)
         kept = {key: pod for key, pod in pods.items() if key in self.state.tasks.rows}
         self._pods |= kept
         for key in pods:
