@@ -21,7 +21,8 @@ class AdmissionVotes:
 
     def of(self, job: JobView, key: Hashable) -> Vote:
         """Return the vote on a job; jobs of equal ``key`` have equal votes."""
-        changes = self._cluster.ledger.admissions, self._cluster.ledger.moves
+        ledger = self._cluster.reads.ledger
+        changes = ledger.admissions, len(ledger.moved)
         if changes != self._changes:
             self._changes = changes
             self._votes.clear()
