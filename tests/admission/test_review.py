@@ -54,13 +54,17 @@ def job(*tasks: Json, name: str = "j", **spec: Any) -> Json:
 
 
 def ask(
-    manifest: Json, operation: str = "CREATE", group: str = "batch.volcanopy.io", context: Context = CONTEXT
+    manifest: Json,
+    operation: str = "CREATE",
+    group: str = "batch.volcanopy.io",
+    context: Context = CONTEXT,
+    user: str = "",
 ) -> Json:
     """The response to a request."""
     where = "oldObject" if operation == "DELETE" else "object"
     kind = {"group": group, "version": "v1", "kind": manifest.get("kind", "")}
-    answer = review({"request": {"uid": "r1", "kind": kind, "operation": operation, where: manifest}}, context)
-    response: Json = answer["response"]
+    request = {"uid": "r1", "kind": kind, "operation": operation, where: manifest, "userInfo": {"username": user}}
+    response: Json = review({"request": request}, context)["response"]
     assert response["uid"] == "r1"
     return response
 
@@ -151,6 +155,18 @@ def after(name: str, *others: str) -> Json:
 )
 def test_jobs_are_validated(found: Json, expected: list[str]) -> None:
     assert refusals(found) == expected
+
+
+@pytest.mark.parametrize("above", [{}, {"root": queue("root", parent="")}])
+def test_a_job_may_precede_the_default_queue_which_the_scheduler_creates(above: dict[str, Queue]) -> None:
+    assert ask(job(queue="default"), context=Context(above))["allowed"]
+
+
+def test_before_the_default_queue_is_created_the_submitters_of_the_root_may_submit_to_it() -> None:
+    root = msgspec.convert({"metadata": {"name": "root"}, "spec": {"submitters": {"users": ["ana"]}}}, Queue)
+    response = ask(job(), context=Context({"root": root}), user="eve")
+    assert 'submitters of its ancestor "root" are user "ana"' in response["status"]["message"]
+    assert ask(job(), context=Context({"root": root}), user="ana")["allowed"]
 
 
 def test_pod_names_must_fit_the_length_limit() -> None:

@@ -26,10 +26,13 @@ from volcanopy.services.admission.webhook_configuration import CONFIGURATION, MU
 
 
 @asynccontextmanager
-async def admission(cluster: Cluster, settings: AdmissionSettings | None = None) -> AsyncIterator[None]:
+async def admission(
+    cluster: Cluster, settings: AdmissionSettings | None = None, *, default_queue: bool = True
+) -> AsyncIterator[None]:
     """Admission at work, with the default queue there."""
     with contextlib.suppress(AlreadyExists):
-        await cluster.client.create(QUEUES.raw, None, {**_queue("default"), "spec": {}})
+        if default_queue:
+            await cluster.client.create(QUEUES.raw, None, {**_queue("default"), "spec": {}})
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(run(cluster.connection, settings, stop, ready))
     try:
@@ -72,6 +75,12 @@ async def test_all_problems_are_reported_together(cluster: Cluster) -> None:
         assert "spec.tasks: Invalid value: dependsOn has a cycle: a -> b -> a" in message
         assert 'spec.plugins.svx: Not found: job plugin "svx": job plugins are "env", "svc", "ssh"' in message
         assert 'spec.queue: Not found: queue "nope"' in message
+
+
+async def test_a_job_is_admitted_before_the_scheduler_has_created_the_default_queue(embedded: Cluster) -> None:
+    async with admission(embedded, default_queue=False):
+        await embedded.submit("early", task())
+        assert (await embedded.client.get(JOBS, embedded.namespace, "early"))["spec"]["queue"] == "default"
 
 
 async def test_a_task_without_a_name_gets_a_default(cluster: Cluster) -> None:

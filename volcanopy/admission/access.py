@@ -23,7 +23,12 @@ def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> b
 
 
 def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:
-    """Return the queue and its known ancestors up to the root; a cycle is followed once."""
+    """Return the queue and its known ancestors up to the root; a cycle is followed once.
+
+    The default queue that the scheduler has not created yet is below the root.
+    """
+    if name == names.DEFAULT_QUEUE and name not in queues:
+        name = names.ROOT_QUEUE
     line: list[Queue] = []
     seen_names: set[str] = set()
     while name not in seen_names and (queue := queues.get(name)) is not None:
@@ -103,17 +108,17 @@ def _listed(subjects: Subjects) -> str:
 
 
 def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Problem]:
-    """Yield the reasons why the queue accepts no jobs."""
+    """Yield the reasons why the queue accepts no jobs. The scheduler creates the default queue at its start if it is missing."""
     if context.queues is None:
         return
     if name == names.ROOT_QUEUE:
         yield invalid(path, name, "not a leaf queue: submit to a child queue")
         return
     queue = context.queues.get(name)
-    if queue is None:
+    if queue is None and name != names.DEFAULT_QUEUE:
         yield not_found(path, "queue", name, "create it or choose another queue")
         return
-    if queue.status.state not in {"", "Open"}:
+    if queue is not None and queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: submit to an open queue")
     if children := sorted(key for key, child in context.queues.items() if child.spec.parent == name):
         yield invalid(path, name, f"not a leaf queue: submit to a child queue ({quoted(children)})")

@@ -291,9 +291,9 @@ def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:
     if context.queues is None:
         return
     queue = context.queues.get(name)
-    if queue is None:
+    if queue is None and name != names.DEFAULT_QUEUE:
         yield not_found(path, "queue", name, "jobs are rejected until it exists")
-    elif queue.status.state not in {"", "Open"}:
+    elif queue is not None and queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: jobs are rejected until it is open")
     else:
         yield from acceptance_problems(path, name, context)
