@@ -3,8 +3,8 @@
 The other user submits a job of 100,000 pods and ten of 1.3 MB each. Until the time is over, one job of one pod after the other is
 submitted in another namespace, and the seconds until its pod runs are measured; before, the same without the other jobs. ``embedded``
 is ``volcanopy local up``. ``real`` is a kube-apiserver with etcd, which ``python -m hack.controlplane`` builds, one process of each
-service, and simulated nodes here. ``--kubeconfig`` uses a cluster that runs already. The seconds until
-each stage of these jobs show what they wait for. Memory is the resident set of each process.
+service with its own user, as with the chart, and simulated nodes here. ``--kubeconfig`` uses a cluster that runs already. The
+seconds until each stage of these jobs show what they wait for. Memory is the resident set of each process.
 """
 
 import argparse
@@ -17,8 +17,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.live.services import SERVICES, USERS, Services
 from hack.sizing import Stand, cost
 from tests.controlplane.plane import ControlPlane
+from volcanopy.api.bindings import VOLCANOPY
 from volcanopy.api.crd import crds
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client import raw_kinds
@@ -63,17 +65,17 @@ async def embedded(stand: Stand) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _real(stand: Stand) -> AsyncIterator[None]:
     """Run a kube-apiserver, etcd, the services and simulated nodes."""
-    with ControlPlane.start(crds=crds()) as plane:
+    users = dict.fromkeys(USERS.values(), ("system:masters",))
+    with ControlPlane.start(crds=crds(), users=users) as plane, Services(plane, stand.folder, VOLCANOPY) as services:
         stand.kubeconfig = plane.kubeconfig
         connection = load_connection(plane.kubeconfig, None)
         kubelets = Components(connection, Parts(scheduler=None, controller=None, admission=None))
         async with Client(connection) as client, kubelets:
             await Creator(client).create(nodes.manifests(NODES))
-            stand.start_services()
-            try:
-                yield
-            finally:
-                stand.stop()  # while the API server answers
+            for name in SERVICES:
+                services.start(name)
+            stand.processes |= services.processes
+            yield
 
 
 STAGES = ("accepted", "PodGroup", "admitted", "pod", "bound", "running")

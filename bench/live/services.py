@@ -25,12 +25,12 @@ class Services:
 
     def __init__(self, plane: ControlPlane, directory: Path, binding: Binding) -> None:
         self._plane, self._directory, self._binding = plane, directory, binding
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def pids(self) -> dict[str, int]:
         """The pid of each."""
-        return {name: process.pid for name, process in self._processes.items()}
+        return {name: process.pid for name, process in self.processes.items()}
 
     def start(self, name: str) -> None:
         """Start one of our services."""
@@ -50,18 +50,18 @@ class Services:
         """Start another program under this name, with more variables in its environment."""
         with (self._directory / f"{name}.log").open("ab") as log:
             variables = os.environ | dict(environment or {})
-            self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=variables)
+            self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log, env=variables)
 
     def check(self) -> None:
         """Raise RuntimeError, with the end of its log, if a program has ended by itself."""
-        for name, process in self._processes.items():
+        for name, process in self.processes.items():
             if process.poll() is not None:
                 log = (self._directory / f"{name}.log").read_text()[-2000:]
                 raise RuntimeError(f"the {name} has ended with {process.returncode}: {log}")
 
     def end(self, name: str) -> None:
         """Let a program end in order, and wait for that."""
-        process = self._processes.pop(name)
+        process = self.processes.pop(name)
         process.terminate()
         process.wait()
 
@@ -69,6 +69,6 @@ class Services:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
-        for process in self._processes.values():
+        for process in self.processes.values():
             process.kill()
             process.wait()
