@@ -88,8 +88,6 @@ class Parts:
     controller: JobControllerSettings | None = field(default_factory=JobControllerSettings)
     admission: AdmissionSettings | None = field(default_factory=AdmissionSettings)
     stages: Stages = field(default_factory=Stages)
-    writers: int = 32
-    """Status writes in flight of the simulated kubelet."""
     adopt_all: bool = True
     """Whether all nodes of the cluster are simulated, also those without the label."""
     claims: bool = False
@@ -141,7 +139,6 @@ def _with_few_requests(parts: Parts) -> Parts:
         parts,
         scheduler=parts.scheduler and replace(parts.scheduler, in_flight=REQUESTS_AT_ONCE),
         controller=parts.controller and replace(parts.controller, pods_at_once=REQUESTS_AT_ONCE),
-        writers=REQUESTS_AT_ONCE,
     )
 
 
@@ -164,12 +161,7 @@ class Components:
         self.parts = _served(parts or Parts())
         self.client = Client(connection)
         self._clients = [self.client]
-        self.kubelet = Kubelet(
-            self._client("kubelet"),
-            stages=self.parts.stages,
-            adopt_all=self.parts.adopt_all,
-            writers=self.parts.writers,
-        )
+        self.kubelet = Kubelet(self._client("kubelet"), stages=self.parts.stages, adopt_all=self.parts.adopt_all)
         self.process_kubelet = (
             ProcessKubelet(self._client("process kubelet"), self.parts.process, pods_reach or ApiAddress.of(connection))
             if self.parts.process is not None

@@ -34,6 +34,8 @@ BRIEF = 1.0
 """Seconds; a pod that will run within this time gets no status for its preparation."""
 LOST_AFTER = 40.0
 """Seconds after which a pod of a missing node is deleted."""
+_WRITES_AT_ONCE = 8
+"""Writes in flight, over all nodes. A real kubelet has one; an API server with few cores does more of them no faster."""
 
 
 class _WrittenMeta(msgspec.Struct, rename="camel"):
@@ -78,25 +80,15 @@ class _PodRecord:
 
 
 class Kubelet:
-    """Serves the simulated nodes of a cluster (with ``adopt_all``: all nodes) and the pods that are bound to them.
+    """Serves the simulated nodes of a cluster (with ``adopt_all``: all nodes) and the pods that are bound to them."""
 
-    ``writers`` is the maximum number of status writes in flight.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        stages: Stages | None = None,
-        adopt_all: bool = False,
-        writers: int = 32,
-    ) -> None:
+    def __init__(self, client: Client, *, stages: Stages | None = None, adopt_all: bool = False) -> None:
         self.nodes = Heartbeats(client, is_own=self._is_own, arrived=self._arrived, departed=self._left)
         self.written = 0
         """Status writes so far."""
         self._client, self._usual, self._adopt_all = client, stages or Stages(), adopt_all
         self._pods = Reflector(client, PODS, field_selector="spec.nodeName!=", transform=pod_status.sharing())
-        self._workers = TimedWorkers("pod", self._act, writers)
+        self._workers = TimedWorkers("pod", self._act, _WRITES_AT_ONCE)
         self._records: dict[str, _PodRecord] = {}
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         self._last_address = 0
