@@ -59,7 +59,7 @@ ROWS = (
     Row("writes of one step of a job", "services.controllers.steps.MOST_WRITES", _number, "the job continues after other jobs of the queue of work"),
     Row("writes of the first step of a job", "services.controllers.steps.FIRST_WRITES", _number, "the same"),
     Row("concurrent writes of the controller", "services.controllers.owned_objects.WRITES_AT_ONCE", _number, "further ones wait, round robin by namespace; a quarter for one object; fewer while the server is slow"),
-    Row("bytes of a job", "services.controllers.effects.LARGE", _size, "a larger one waits for others of its size, and its minor statuses are written up to 5 s later"),
+    Row("bytes of a job", "services.controllers.effects.LARGE", _size, "a larger one waits for others of its size, while there are other jobs for four times as long; its minor statuses are written a second later for each 64 KiB"),
     Row("concurrent probes of a job flow", "services.controllers.flows.PROBES_AT_ONCE", _number, "further ones wait"),
     Row("all probes of a job flow", "services.controllers.flows.PROBES_TIMEOUT", _seconds, "those without a result have failed, and are repeated after 5 s"),
     Row("pauses after a failed step", "services.controllers.workqueue.LONGEST_PAUSE", _seconds, "the longest; they double from 0.05 s"),

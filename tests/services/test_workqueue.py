@@ -1,8 +1,10 @@
 """A key is worked on by one at a time, and once more for all that came meanwhile."""
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 
+import pytest
 import uvloop
 
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
@@ -147,9 +149,32 @@ async def test_one_heavy_key_is_in_progress_and_they_take_turns_with_the_others(
     queue.add("a/4")
     assert await waiting == "a/4"
     queue.done("a/heavy-0")
+    assert await queue.get() == "a/heavy-1"
     queue.add("a/5")
-    assert [await queue.get() for _ in range(2)] == ["a/heavy-1", "a/5"]
+    assert await queue.get() == "a/5"
     assert len(queue) == 9
+
+
+@pytest.mark.parametrize(("others", "pause"), [(["a"], 9.0), ([], 0.0)])
+async def test_while_there_is_other_work_heavy_keys_take_a_quarter_of_the_time(
+    others: list[str], pause: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, now = asyncio.get_running_loop(), 10.0
+    monkeypatch.setattr(loop, "time", lambda: now)
+    queue = WorkQueue(is_heavy=lambda key: key.startswith("heavy"))
+    for key in ("heavy-0", "heavy-1", *others):
+        queue.add(key)
+    assert [await queue.get() for _ in ["heavy-0", *others]] == ["heavy-0", *others]
+    now = 13.0
+    timers: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(loop, "call_later", lambda *timer: timers.append(timer))
+    queue.done("heavy-0")
+    queue.add("b")
+    assert await queue.get() == "b"
+    [(seconds, end)] = timers
+    assert seconds == pause
+    end()
+    assert await queue.get() == "heavy-1"
 
 
 async def test_a_key_that_becomes_heavy_while_it_waits_is_handed_out_once() -> None:
