@@ -155,9 +155,9 @@ async def test_one_heavy_key_is_in_progress_and_they_take_turns_with_the_others(
     assert len(queue) == 9
 
 
-@pytest.mark.parametrize(("others", "pause"), [(["a"], 9.0), ([], 0.0)])
+@pytest.mark.parametrize(("others", "took", "pause"), [(["a"], 1.0, 3.0), (["a"], 30.0, 5.0), ([], 1.0, 0.0)])
 async def test_while_there_is_other_work_heavy_keys_take_a_quarter_of_the_time(
-    others: list[str], pause: float, monkeypatch: pytest.MonkeyPatch
+    others: list[str], took: float, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, now = asyncio.get_running_loop(), 10.0
     monkeypatch.setattr(loop, "time", lambda: now)
@@ -165,7 +165,7 @@ async def test_while_there_is_other_work_heavy_keys_take_a_quarter_of_the_time(
     for key in ("heavy-0", "heavy-1", *others):
         queue.add(key)
     assert [await queue.get() for _ in ["heavy-0", *others]] == ["heavy-0", *others]
-    now = 13.0
+    now += took
     timers: list[tuple[float, Callable[[], None]]] = []
     monkeypatch.setattr(loop, "call_later", lambda *timer: timers.append(timer))
     queue.done("heavy-0")

@@ -18,9 +18,9 @@ from volcanopy.kube.writes.round_robin import RoundRobin, namespace_of
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 60.0
-HEAVY_PAUSE = 3.0
-"""The pause after a heavy key, by the time that it was in progress. A pod of 1.3 MB is created in one write of four: then it is
-bound, runs and ends, and each change takes as long in the watches of all pods."""
+HEAVY_PAUSE, LONGEST_HEAVY_PAUSE = 3.0, 5.0
+"""The pause after a heavy key, by the time that it was in progress, and the longest in seconds. A pod of 1.3 MB is created in one
+write of four: then it is bound, runs and ends, and each change takes as long in the watches of all pods."""
 _RESOLUTION = 0.001
 """Seconds; a timer may be early by a rounding error, and would be set again and again."""
 
@@ -163,9 +163,9 @@ class WorkQueue:
         self._active.pop(key, None)
         if key == self._heavy_active:
             loop = asyncio.get_running_loop()
-            pause = HEAVY_PAUSE * (loop.time() - self._heavy_since) if self._active or self._ready else 0.0
+            pause = min(HEAVY_PAUSE * (loop.time() - self._heavy_since), LONGEST_HEAVY_PAUSE)
             self._heavy_active, self._is_heavy_pausing = None, True
-            loop.call_later(pause, self._end_pause)
+            loop.call_later(pause if self._active or self._ready else 0.0, self._end_pause)
         self._rest.set()
         if key in self._dirty:
             self._dirty.discard(key)
