@@ -38,13 +38,9 @@ class WorkQueue:
     _heavy: RoundRobin[str, float] = field(default_factory=RoundRobin)
     """Likewise the heavy ones."""
     _heavy_active: str | None = None
-    """The heavy key in progress."""
+    """The heavy key in progress; empty during the pause after one."""
     _heavy_since: float = 0.0
     """The time at which it was handed out."""
-    _is_heavy_pausing: bool = False
-    """Whether no heavy key is handed out because the last one has just been in progress."""
-    _heavy_was_last: bool = False
-    """Whether the last key was a heavy one: a usual one is next, if any is ready."""
     _active: dict[str, float] = field(default_factory=dict)
     """Keys in progress, with the time of their last progress."""
     _dirty: set[str] = field(default_factory=set)
@@ -142,21 +138,19 @@ class WorkQueue:
             self._some.clear()
             await self._some.wait()
         key, since = ready.take()
-        self._heavy_was_last = ready is self._heavy
-        if self._heavy_was_last:
-            self._heavy_active, self._heavy_since = key, asyncio.get_running_loop().time()
         # An object that has changed since is perhaps in both.
-        (self._ready if self._heavy_was_last else self._heavy).discard(namespace_of(key), key)
+        if ready is self._heavy:
+            self._heavy_active, self._heavy_since = key, asyncio.get_running_loop().time()
+            self._ready.discard(namespace_of(key), key)
+        else:
+            self._heavy.discard(namespace_of(key), key)
         registry.QUEUE_SECONDS.labels(self.name).observe(machine.monotonic() - since)
         self._active[key] = asyncio.get_running_loop().time()
         return key
 
     def _next(self) -> RoundRobin[str, float] | None:
         """Return where the next key is; None if no key may be handed out."""
-        is_heavy_next = self._heavy and self._heavy_active is None and not self._is_heavy_pausing
-        if is_heavy_next and not (self._ready and self._heavy_was_last):
-            return self._heavy
-        return self._ready or None
+        return self._heavy if self._heavy and self._heavy_active is None else self._ready or None
 
     def done(self, key: str) -> None:
         """Return a processed key; it is ready again if it was added meanwhile."""
@@ -164,7 +158,7 @@ class WorkQueue:
         if key == self._heavy_active:
             loop = asyncio.get_running_loop()
             pause = min(HEAVY_PAUSE * (loop.time() - self._heavy_since), LONGEST_HEAVY_PAUSE)
-            self._heavy_active, self._is_heavy_pausing = None, True
+            self._heavy_active = ""
             loop.call_later(pause if self._active or self._ready else 0.0, self._end_pause)
         self._rest.set()
         if key in self._dirty:
@@ -172,7 +166,7 @@ class WorkQueue:
             self._enqueue(key)
 
     def _end_pause(self) -> None:
-        self._is_heavy_pausing = False
+        self._heavy_active = None
         self._some.set()
 
     def succeeded(self, key: str) -> None:
