@@ -25,9 +25,6 @@ class Trust:
 
     def __init__(self, bundle: str) -> None:
         """`bundle` is the base64 of certificates in PEM; the authorities of this machine if it is empty. Raises TrustError."""
-        self.context, self._authorities = ssl.create_default_context(), b""
-        if not bundle:
-            return
         try:
             self._authorities = base64.b64decode(bundle)
             self.context = ssl.create_default_context(cadata=self._authorities.decode())
@@ -57,7 +54,7 @@ class Trust:
 
 async def _shown_by(host: str, port: int) -> bytes | None:
     """The certificate that a server shows (DER), not verified; None if it shows none."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         _, writer = await asyncio.open_connection(host, port, ssl=context)
