@@ -60,6 +60,15 @@ def test_a_report_about_a_job_imports_no_scheduler_unless_it_searches_for_remedi
     assert [name for name in (*HEAVY[:-1], "volcanopy.whatif.answer") if name in done.stdout.split()] == []
 
 
+def test_kopf_imports_no_other_client_in_a_controller() -> None:
+    """Its own imports are 132 modules, with those clients 546. They can be imported afterwards: no mark of their absence stays."""
+    program = "import sys, volcanopy.services.controllers.kopf_operator; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = done.stdout.split()
+    assert "kopf" in imported
+    assert [name for name in ("kubernetes", "pykube") if name in imported] == []
+
+
 def test_only_an_object_of_volcano_imports_the_models_of_its_api() -> None:
     """They take as long as all other models together; a command such as `explain job` may never need them."""
     program = (

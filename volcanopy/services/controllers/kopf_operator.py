@@ -1,18 +1,37 @@
 """The operator that kopf runs for the controllers: one handler for each kind, which passes events on.
 
-Importing this module imports kopf, which takes 0.4 s of processor time.
+Importing this module imports kopf, which takes 0.15 s of processor time.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import aiohttp
-import kopf
 
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
+
+
+@contextlib.contextmanager
+def _not_imported(*names: str) -> Iterator[None]:
+    """Let imports of modules that are not imported yet fail, as if they were not installed."""
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]  # Python's mark for it
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+# kopf takes objects of these clients, which nothing here passes: 400 modules, 0.3 s and 22 MiB.
+with _not_imported("kubernetes", "pykube"):
+    import kopf
 
 _BACKOFFS = (0.2, 1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0)
 """Seconds between the attempts of a request."""
