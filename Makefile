@@ -40,6 +40,7 @@ $(VENV)/.browser: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
 	@touch $@
 
+demo: export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.run  ## Run a gang, an array, a flow and a job that waits as programs of this machine.
 	@PATH="$$PATH:$$PWD/$(BIN)" $(BIN)/volcanopy local run examples/demo --tail 1 --allow-waiting
 	@echo "Next: '. $(BIN)/activate', 'volcanopy local up' for a cluster of your own, and docs/tutorial.md"

@@ -1,6 +1,6 @@
 """The progress of an installation: packages of the lock file as pip collects them."""
 
-from hack.pip_install import packages, progress
+from hack.pip_install import is_slow, packages, progress
 
 LOCK = "# lock\na==1 \\\n    --hash=sha256:0\nb[extra]==2 ; python_version < '4' \\\n    --hash=sha256:0\n"
 OUTPUT = [
@@ -19,3 +19,7 @@ def test_every_package_is_shown_on_a_terminal_and_every_tenth_elsewhere() -> Non
         "10/20 p10",
         "20/20 p20",
     ]
+
+
+def test_only_an_old_pip_is_replaced() -> None:
+    assert [is_slow(version) for version in ("22.0.4", "23.2.1", "24.0", "26.3")] == [True, True, False, False]
