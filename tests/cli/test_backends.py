@@ -1,12 +1,22 @@
 """Tools that submit jobs through volcanopy's backends, with their own programs."""
 
+import copyreg
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import submitit
 
 from tests.docs.pages import ROOT, blocks
 from volcanopy import Job
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_pickling() -> Iterator[None]:
+    """Dask changes how exceptions of all classes are pickled; later tests of the same worker pickle as Python does."""
+    with mock.patch.dict(copyreg.dispatch_table):
+        yield
 
 
 @pytest.fixture
