@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.scheduler.loadfile import LoadFileScheduling
 
 from tests.distribution import Scheduling, unit, uses_control_plane
@@ -36,6 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     That is SIGINT ignored, in every child as well.
     """
+    # Examples that are the same in each run have no constants of modules: which a worker has imported depends on its other tests.
+    # Reading a thousand files takes each worker a second, the first one five.
+    if config.getoption("--hypothesis-profile") != "explore":
+        vars(providers)["_get_local_constants"] = Constants
     if config.getvalue("dist") == "no":  # not in the process that only distributes tests: it collects none
         gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
