@@ -82,10 +82,14 @@ class Run(Protocol):
 
 
 def run_in_process(
-    *words: str | Path, kubeconfig: Path | None = None, stdin: str = "", home: Path | None = None
+    *words: str | Path,
+    kubeconfig: Path | None = None,
+    stdin: str = "",
+    home: Path | None = None,
+    encoding: str = "utf-8",
 ) -> Outcome:
-    """Run a command in this process, its output going to a pipe."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    """Run a command in this process, its output going to a pipe with this encoding."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding, write_through=True) for _ in range(2))
     environment = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {"KUBECONFIG": ""}
     with (
         mock.patch.dict(os.environ, {**environment, "HOME": str(home or "/nonexistent")}),
@@ -99,7 +103,7 @@ def run_in_process(
             status = 0
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
-    return Outcome(status, *(item.buffer.getvalue().decode() for item in (out, err)))
+    return Outcome(status, *(item.buffer.getvalue().decode(encoding) for item in (out, err)))
 
 
 @contextlib.contextmanager
