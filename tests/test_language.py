@@ -1,6 +1,6 @@
 """The product speaks plain technical English: no retired word in names, messages, docstrings or documents."""
 
-import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -92,10 +92,8 @@ def test_a_variable_and_a_parameter_without_a_noun_are_found() -> None:
 
 def test_a_class_name_stands_in_at_most_two_modules() -> None:
     modules = Counter(
-        node.name
+        name
         for path in (language.ROOT / "volcanopy").rglob("*.py")
-        for node in {
-            node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
-        }.values()
+        for name in set(re.findall(r"^ *class (\w+)", path.read_text(), re.MULTILINE))
     )
     assert {name for name, number in modules.items() if number > 2} == set()
