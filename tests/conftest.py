@@ -13,7 +13,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from xdist.scheduler.loadfile import LoadFileScheduling
 
-from tests.distribution import Scheduling, unit, uses_control_plane
+from tests.distribution import Scheduling, is_alone, unit, uses_control_plane
 
 # Commands print local times.
 os.environ["TZ"] = "UTC"
@@ -60,8 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     slow = set()
     for item in items:
-        if "real_control_plane" in getattr(item, "fixturenames", ()) and not uses_control_plane(item.nodeid):
+        fixtures = getattr(item, "fixturenames", ())
+        if "real_control_plane" in fixtures and not uses_control_plane(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} uses the control plane: name its file in tests/distribution.py")
+        if is_alone(item.nodeid, fixtures):
+            raise pytest.UsageError(
+                f"{item.nodeid} uses a cluster of its worker: name its file in tests/distribution.py"
+            )
         if (marker := item.get_closest_marker("slow")) is not None:
             slow.add(unit(item.nodeid))
             item.user_properties.append(("slow", marker.args[0]))

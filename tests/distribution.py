@@ -1,7 +1,7 @@
 """Which worker of pytest-xdist runs which tests.
 
-A unit is what one worker runs: a file, except those of `PROCESSES`, which are one unit, of `SPLIT`, where each test is one, and of
-`BY_CASE`, where the tests of a case are one.
+A unit is what one worker runs: a file, except those of `TOGETHER`, several of which are one, of `SPLIT`, where each test is one,
+and of `BY_CASE`, where the tests of a case are one.
 The worker that has started a real control plane runs the units that use it before others; another starts one only when no
 other units are left: each costs 6 s of processor time to start, and more for the kinds of the tests and while it runs.
 """
@@ -13,13 +13,39 @@ from typing import TypeVar
 from xdist.scheduler.loadfile import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-PROCESSES = (
-    "tests/charts/test_rbac.py",
-    "tests/e2e/test_crashes.py",
-    "tests/e2e/test_ha.py",
-    "tests/services/test_restart.py",
-)
-"""Files whose tests start many service processes with short leases: they run one after another, and do not slow each other down."""
+TOGETHER = {
+    "processes": (
+        "tests/charts/test_rbac.py",
+        "tests/e2e/test_crashes.py",
+        "tests/e2e/test_ha.py",
+        "tests/services/test_restart.py",
+    ),
+    "process nodes": (
+        "tests/cli/test_backends.py",
+        "tests/cli/test_functions.py",
+        "tests/cli/test_notebook.py",
+        "tests/cli/test_progress.py",
+        "tests/cli/test_sbatch.py",
+        "tests/cli/test_sdk.py",
+    ),
+    "simulated nodes": (
+        "tests/cli/explain/test_pod_groups.py",
+        "tests/cli/queues/test_queue_commands.py",
+        "tests/cli/test_history.py",
+        "tests/cli/test_job_commands.py",
+        "tests/cli/test_other_commands.py",
+        "tests/cli/test_plugin.py",
+        "tests/cli/test_top.py",
+        "tests/cli/ui/test_browser.py",
+        "tests/cli/ui/test_server.py",
+    ),
+}
+"""Files whose tests are one unit, by its name.
+
+Those of ``processes`` start many service processes with short leases: they run one after another, and do not slow each other down.
+The others share a cluster of their worker (`tests/cli/conftest.py`), which takes 3 s of processor time to start.
+"""
+_TOGETHER = {path: name for name, paths in TOGETHER.items() for path in paths}
 
 SPLIT = ("tests/docs/test_pages.py", "tests/services/test_admission_golden.py")
 """Files whose tests share nothing."""
@@ -52,11 +78,17 @@ _ON_CONTROL_PLANE = (
 def unit(nodeid: str) -> str:
     """Return the name of the unit of a test."""
     path = nodeid.partition("::")[0]
-    if path in PROCESSES:
-        return "processes"
+    if (name := _TOGETHER.get(path)) is not None:
+        return name
     if path in BY_CASE:
         return path + nodeid[nodeid.find("[") :]
     return nodeid if path in SPLIT else path
+
+
+def is_alone(nodeid: str, fixtures: Iterable[str]) -> bool:
+    """Return whether a test of commands uses a cluster of its worker without being in a unit of such tests."""
+    shared = nodeid.startswith("tests/cli/") and not {"cluster", "processes"}.isdisjoint(fixtures)
+    return shared and unit(nodeid) not in TOGETHER
 
 
 def uses_control_plane(nodeid: str) -> bool:

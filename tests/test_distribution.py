@@ -1,6 +1,6 @@
 """Which worker runs which tests."""
 
-from tests.distribution import next_unit, unit, uses_control_plane
+from tests.distribution import is_alone, next_unit, unit, uses_control_plane
 
 PURE, EMBEDDED, REAL = (
     "tests/api/test_a.py::test",
@@ -41,3 +41,12 @@ def test_the_tests_of_a_case_of_the_table_are_a_unit() -> None:
     table = "tests/scheduler/long_run/test_table.py::test"
     assert unit(f"{table}_shares[elastic jobs]") == unit(f"{table}_waits[elastic jobs]")
     assert unit(f"{table}_shares[elastic jobs]") != unit(f"{table}_shares[flat queues]")
+
+
+def test_tests_of_commands_that_share_a_cluster_are_named() -> None:
+    used = [
+        is_alone(f"tests/cli/test_{name}.py::test", ["tmp_path", "cluster"]) for name in ("new", "top", "functions")
+    ]
+    assert used == [True, False, False]
+    assert not is_alone("tests/cli/test_new.py::test", ["tmp_path"])
+    assert not is_alone(EMBEDDED, ["cluster"])
