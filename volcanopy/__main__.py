@@ -6,7 +6,7 @@ import sys
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(200_000, 20, 50)  # what is imported stays: looking for garbage in it is a tenth of a start
+    gc.set_threshold(50_000, 20, 50)  # what is imported stays: looking for garbage in it is a tenth of a start
     try:
         from volcanopy.cli.main import main as run  # noqa: PLC0415 - it takes most of a second
 
