@@ -110,7 +110,7 @@ def after(name: str, *others: str) -> Json:
         ),
         (
             job(plugins={"env": ["--x"]}),
-            ["spec.plugins.env: argument --x needs a value for plugin env. env takes --first-index=0"],
+            ["spec.plugins.env: '--x' is no argument for plugin env. env takes --first-index=0"],
         ),
         (
             job(after("a", "b"), after("b", "c"), after("c", "a")),
