@@ -60,7 +60,7 @@ def averages(run: LongRun, settling: int, measured: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    "plugin", ["proportion", pytest.param("capacity", marks=nightly), pytest.param("drf", marks=nightly)]
+    "plugin", [pytest.param("proportion", marks=nightly), pytest.param("capacity", marks=nightly), "drf"]
 )
 def test_long_run_shares_are_within_two_percent_of_the_weights(plugin: str) -> None:
     streams = [Stream(leaf, pods=(1, 1, 2, 3), cpu=("1",), minutes=(4, 16), backlog=0.2) for leaf in LEAVES]

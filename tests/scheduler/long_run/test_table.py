@@ -19,6 +19,7 @@ GANGS, PODS = "the heaviest queue has gangs of 16 x 2 cpu", "the heaviest queue 
 LATE_RECLAIM = "the heaviest queue comes late, reclaim"
 EVICTING = tuple(case for case in SHARE_CASES if "reclaim" in case.config.actions)
 TESTED = {
+    "flat queues",
     "capacity, deserved 1:2:3, reclaim",
     "a gang of half the cluster, sla of 10 minutes",
     "jobs of two priorities, preempt",
