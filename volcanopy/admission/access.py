@@ -10,11 +10,12 @@ from volcanopy.admission.context import Context
 from volcanopy.admission.request import Request, User, annotations, at
 from volcanopy.api import names
 from volcanopy.api import subjects as subjects_of_api
-from volcanopy.api.core import Queue, Subjects
+from volcanopy.api.core import Meta, Queue, Subjects
 from volcanopy.api.model import Json, Problem, forbidden, invalid, not_found, quoted
 from volcanopy.api.scheduling import Subjects as SubjectsModel
 
 _MAX_SHOWN = 8
+_DEFAULT = Queue(metadata=Meta(name=names.DEFAULT_QUEUE))
 
 
 def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> bool:
@@ -22,16 +23,16 @@ def matches(subjects: Subjects | SubjectsModel, user: User, namespace: str) -> b
     return subjects_of_api.matches(subjects, user.name, user.groups, namespace)
 
 
-def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:
-    """Return the queue and its known ancestors up to the root; a cycle is followed once.
+def queue_of(name: str, queues: Mapping[str, Queue]) -> Queue | None:
+    """Return the queue of this name; the default queue as the scheduler creates it at its start if it is missing."""
+    return queues.get(name, _DEFAULT if name == names.DEFAULT_QUEUE else None)
 
-    The default queue that the scheduler has not created yet is below the root.
-    """
-    if name == names.DEFAULT_QUEUE and name not in queues:
-        name = names.ROOT_QUEUE
+
+def lineage(name: str, queues: Mapping[str, Queue]) -> list[Queue]:
+    """Return the queue and its known ancestors up to the root; a cycle is followed once."""
     line: list[Queue] = []
     seen_names: set[str] = set()
-    while name not in seen_names and (queue := queues.get(name)) is not None:
+    while name not in seen_names and (queue := queue_of(name, queues)) is not None:
         seen_names.add(name)
         line.append(queue)
         if name == names.ROOT_QUEUE:
@@ -108,17 +109,17 @@ def _listed(subjects: Subjects) -> str:
 
 
 def acceptance_problems(path: str, name: str, context: Context) -> Iterator[Problem]:
-    """Yield the reasons why the queue accepts no jobs. The scheduler creates the default queue at its start if it is missing."""
+    """Yield the reasons why the queue accepts no jobs."""
     if context.queues is None:
         return
     if name == names.ROOT_QUEUE:
         yield invalid(path, name, "not a leaf queue: submit to a child queue")
         return
-    queue = context.queues.get(name)
-    if queue is None and name != names.DEFAULT_QUEUE:
+    queue = queue_of(name, context.queues)
+    if queue is None:
         yield not_found(path, "queue", name, "create it or choose another queue")
         return
-    if queue is not None and queue.status.state not in {"", "Open"}:
+    if queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: submit to an open queue")
     if children := sorted(key for key, child in context.queues.items() if child.spec.parent == name):
         yield invalid(path, name, f"not a leaf queue: submit to a child queue ({quoted(children)})")

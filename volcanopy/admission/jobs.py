@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from volcanopy.admission.access import acceptance_problems
+from volcanopy.admission.access import acceptance_problems, queue_of
 from volcanopy.admission.alternatives import alternative_problems
 from volcanopy.admission.children import children_problems
 from volcanopy.admission.context import Context, PluginCheck
@@ -290,10 +290,10 @@ def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:
     """Yield the warnings of a queue that jobs are submitted to later."""
     if context.queues is None:
         return
-    queue = context.queues.get(name)
-    if queue is None and name != names.DEFAULT_QUEUE:
+    queue = queue_of(name, context.queues)
+    if queue is None:
         yield not_found(path, "queue", name, "jobs are rejected until it exists")
-    elif queue is not None and queue.status.state not in {"", "Open"}:
+    elif queue.status.state not in {"", "Open"}:
         yield invalid(path, name, f"queue is {queue.status.state}: jobs are rejected until it is open")
     else:
         yield from acceptance_problems(path, name, context)
