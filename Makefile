@@ -15,7 +15,8 @@ EARLIER ?= HEAD~100
 MINUTES_OF_SOAK ?= 120
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# setuptools warns of each editable installation in 20 lines, which a new pip prints.
+PIP    := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
@@ -37,7 +38,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[browser]"
+	$(PIP) --editable ".[browser]"
 	@touch $@
 
 demo: export PYTHONDONTWRITEBYTECODE =
