@@ -15,7 +15,7 @@ EARLIER ?= HEAD~100
 MINUTES_OF_SOAK ?= 120
 VENV   := .venv
 BIN    := $(VENV)/bin
-# setuptools warns of each editable installation in 20 lines, which a new pip prints.
+# setuptools warns of each editable installation in ten lines, which a new pip prints.
 PIP    := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
 EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
