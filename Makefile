@@ -17,14 +17,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # setuptools warns of each editable installation in ten lines, which a new pip prints.
 PIP    := PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --disable-pip-version-check
-EDITABLE := --no-deps --no-build-isolation --editable packages/apiserver --editable .
-COMPILE = $(VENV)/lock/bin/uv pip compile pyproject.toml packages/apiserver/pyproject.toml --quiet --group build --universal --python-version 3.11 \
+# The distributions beside volcanopy, each with a project of its own.
+PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
+PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
+EDITABLE := --no-deps --no-build-isolation $(PACKAGES:%=--editable %) --editable .
+COMPILE = $(VENV)/lock/bin/uv pip compile $(PROJECTS) --quiet --group build --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
 .PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients apiserver-alone operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-pressure bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
 
-$(VENV)/.run: requirements.lock pyproject.toml packages/apiserver/pyproject.toml
+$(VENV)/.run: requirements.lock $(PROJECTS)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "volcanopy needs Python 3.11 or later, this is " + sys.version.split()[0] + ": call make PYTHON=python3.12, for example")'
 	@echo "Installing volcanopy and its dependencies into $(VENV): this takes a minute or more, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -115,7 +118,7 @@ apiserver-alone:  ## The tests of the embedded API server where only its own dis
 workflow-clients: $(VENV)/.dev  ## Snakemake, Prefect, an object store, an OpenID provider and, with Java and Maven, Nextflow; installed in .venv/clients.
 	$(PYTHON) -m venv $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip install --quiet --disable-pip-version-check 's3fs>=2024.6' 'moto[server]>=5,<6' 'oidc-provider-mock<1' \
-	  --editable packages/apiserver --editable '.[functions,prefect,snakemake]'
+	  $(PACKAGES:%=--editable %) --editable '.[functions,prefect,snakemake]'
 	if command -v mvn > /dev/null; then \
 	  mvn --quiet --batch-mode --file tests/clients/nextflow.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/nextflow; fi
 	CLIENTS_PYTHON=$(CURDIR)/$(VENV)/clients/bin/python NEXTFLOW_JARS=$(CURDIR)/$(VENV)/nextflow $(BIN)/python -m pytest -v -rs tests/clients/test_nextflow.py \
@@ -189,7 +192,7 @@ lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--up
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
 wheel: $(VENV)/.run  ## Build the wheels of all distributions into dist/.
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) packages/apiserver .
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) $(PACKAGES:%=./%) .
 
 sbom: $(VENV)/.dev  ## Write the software bill of materials into dist/ (CycloneDX JSON), from requirements.lock.
 	$(BIN)/python -m hack.sbom $(DIST)/sbom.cdx.json

@@ -17,8 +17,8 @@ PAGES = (
     "CONTRIBUTING.md",
     "SECURITY.md",
     "LICENSE",
-    "packages/apiserver/README.md",
     "volcanopy/scheduler/README.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("packages/*/README.md")),
 )
 _LINK = re.compile(r"(?P<text>\[[^\]\n]*\])\((?P<target>[^()\s#]+)(?P<anchor>#[^()\s]*)?\)")
 _FENCE_OPTIONS = re.compile(r"^( *```\w+) [\w ]+$", re.MULTILINE)

@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,11 +26,10 @@ from typing import Any
 import yaml
 
 from hack import sbom
+from hack.distributions import FOLDERS, ROOT, project
 from hack.helm import helm
 
-ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts" / "volcanopy"
-PACKAGES = (ROOT, ROOT / "packages" / "apiserver")
 FIRST_COMMANDS = {
     "volcanopy": ("volcanopy", "--version"),
     "volcanopy[local]": ("volcanopy", "local", "up", "--help"),
@@ -69,12 +67,6 @@ class Origin:
     def image(self) -> str:
         """The image, with its tag."""
         return f"ghcr.io/{self.repository.lower()}:{self.version}"
-
-
-def project(folder: Path) -> dict[str, Any]:
-    """Return the table ``project`` of a distribution."""
-    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
-    return table
 
 
 def problems(version: str, changelog: str, chart: Mapping[str, Any], others: Mapping[str, str]) -> list[str]:
@@ -149,7 +141,7 @@ def check_versions() -> None:
         project(ROOT)["version"],
         (ROOT / "CHANGELOG.md").read_text("utf-8"),
         yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8")),
-        {str((folder / "pyproject.toml").relative_to(ROOT)): project(folder)["version"] for folder in PACKAGES},
+        {str((folder / "pyproject.toml").relative_to(ROOT)): project(folder)["version"] for folder in FOLDERS},
     )
     if listed:
         raise ReleaseError("\n".join(listed))
@@ -157,7 +149,7 @@ def check_versions() -> None:
 
 def build_distributions(target: Path) -> list[Path]:
     """Build the wheel and the source distribution of each package into ``target``."""
-    for folder in PACKAGES:
+    for folder in FOLDERS:
         with tempfile.TemporaryDirectory() as name:  # setuptools leaves build folders in what it builds
             source = Path(name) / "source"
             shutil.copytree(folder, source, ignore=shutil.ignore_patterns(".*", "build", "dist", "site", "*.egg-info"))

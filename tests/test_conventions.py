@@ -13,18 +13,20 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).resolve().parent.parent
+from hack.distributions import FOLDERS, IMPORT_PACKAGES, ROOT, project
+
 CODE = sorted(
     path
-    for folder in ("volcanopy", "packages/apiserver/embedded_apiserver", "bench", "chaos", "hack")
-    for path in (ROOT / folder).rglob("*.py")
+    for folder in (*IMPORT_PACKAGES, *(ROOT / name for name in ("bench", "chaos", "hack")))
+    for path in folder.rglob("*.py")
 )
 LONGEST_FILE, LONGEST_FUNCTION = 450, 80
 VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|managers)(_|$)")
 TERMS = {"field_managers"}
 """Module names that are terms of Kubernetes or of a program."""
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-APISERVER: dict[str, Any] = tomllib.loads((ROOT / "packages/apiserver/pyproject.toml").read_text())
+VERSIONS = {project(folder)["name"]: project(folder)["version"] for folder in FOLDERS}
+"""The distributions of this repository."""
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -82,9 +84,8 @@ def test_every_import_contract_has_a_violation() -> None:
 def broken_contracts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By the name of the contract, what import-linter reports about a copy of the code with all violations."""
     root = tmp_path_factory.mktemp("violations")
-    for package in ("chaos", "volcanopy", "packages/apiserver/embedded_apiserver"):
-        copy = root / Path(package).name
-        shutil.copytree(ROOT / package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (ROOT / "chaos", *IMPORT_PACKAGES):
+        shutil.copytree(package, root / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     for module, imported in VIOLATIONS.values():
         with (root / f"{module.replace('.', '/')}.py").open("a") as source:
@@ -137,13 +138,12 @@ def test_a_lock_file_pins_every_dependency_with_hashes_and_names_no_host(lock: s
     assert [entry.split()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
     assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text)
     pins = [Requirement(entry.partition("\\")[0].strip()) for entry in entries]
-    dependencies = [
-        *PROJECT["project"]["dependencies"],
-        *APISERVER["project"]["dependencies"],
-        *PROJECT["dependency-groups"]["build"],
-    ]
+    dependencies = [dependency for folder in FOLDERS for dependency in project(folder)["dependencies"]]
+    dependencies += PROJECT["dependency-groups"]["build"]
     dependencies += PROJECT["project"]["optional-dependencies"]["dev"] if "dev" in lock else []
     for dependency in map(Requirement, dependencies):
+        if dependency.name in VERSIONS:
+            continue
         versions = [pin.specifier for pin in pins if _normal(pin.name) == _normal(dependency.name)]
         assert versions, f"{dependency.name} is not in {lock}: call make lock"
         for version in versions:
@@ -159,10 +159,12 @@ def test_the_page_of_dependencies_lists_each_and_the_number_of_packages_is_that_
     assert f"{packages} packages" in page
 
 
-def test_volcanopy_needs_the_version_of_the_embedded_api_server_that_the_checkout_has() -> None:
-    (requirement,) = map(Requirement, PROJECT["project"]["optional-dependencies"]["local"])
-    assert requirement.name == APISERVER["project"]["name"]
-    assert requirement.specifier.contains(APISERVER["project"]["version"])
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_distribution_needs_the_versions_of_the_others_that_the_checkout_has(folder: Path) -> None:
+    extras = project(folder).get("optional-dependencies", {}).values()
+    needed = map(Requirement, [*project(folder)["dependencies"], *(text for extra in extras for text in extra)])
+    for other in (requirement for requirement in needed if requirement.name in VERSIONS):
+        assert other.specifier.contains(VERSIONS[other.name]), str(other)
 
 
 def test_both_lock_files_pin_the_same_versions() -> None:

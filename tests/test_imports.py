@@ -11,8 +11,9 @@ import grimp
 import networkx as nx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("volcanopy", "embedded_apiserver", "hack", "bench", "chaos")
+from hack.distributions import IMPORT_PACKAGES, ROOT
+
+PACKAGES = (*(folder.name for folder in IMPORT_PACKAGES), "hack", "bench", "chaos")
 
 
 def circles(graph: grimp.ImportGraph) -> Iterator[str]:

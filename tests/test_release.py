@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from hack import release
+from hack.distributions import ROOT
 from hack.release import Origin
 
 ORIGIN = Origin("Owner/volcanopy", "1.2.3")
@@ -59,7 +60,7 @@ def test_the_chart_names_its_image_kinds_and_icon() -> None:
     images = yaml.safe_load(metadata["annotations"]["artifacthub.io/images"])
     assert images == [{"name": "volcanopy", "image": "ghcr.io/owner/volcanopy:1.2.3"}]
     path = metadata["icon"].partition("/v1.2.3/")[2]
-    assert (release.ROOT / path).is_file()
+    assert (ROOT / path).is_file()
 
 
 def test_the_archive_of_the_kubectl_plugin_has_the_digest_of_its_manifest(tmp_path: Path) -> None:
