@@ -18,8 +18,7 @@ from typer.core import TyperGroup
 
 from volcanopy.cli import slurm, standard_output
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
-from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, ClusterOptions, Document
-from volcanopy.cli.local_cluster.options import SchedulerFile
+from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, ClusterOptions, Document, SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.printable import printable

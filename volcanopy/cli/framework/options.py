@@ -59,6 +59,7 @@ QUEUE = typer.Option(
 FILES = typer.Option("-f", "--filename", metavar="FILE", help="Manifests: a file, a folder, or - for standard input.")
 
 Files = Annotated[list[str], FILES]
+SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
 Timeout = Annotated[str, typer.Option(metavar="DURATION", help="Maximum time to wait, such as 30s or 5m.")]
 
 

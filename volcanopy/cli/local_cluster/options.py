@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from volcanopy.cli.framework.options import SchedulerFile
+
 Isolation = StrEnum("Isolation", "machine bubblewrap namespaces plain")
 """What isolates the containers of process nodes."""
-SchedulerFile = Annotated[Path | None, typer.Option(help="Scheduler configuration; by default the built-in one.")]
 
 
 @dataclass(frozen=True)
