@@ -22,7 +22,7 @@ PACKAGES := $(patsubst %/pyproject.toml,%,$(wildcard packages/*/pyproject.toml))
 PROJECTS := pyproject.toml $(PACKAGES:%=%/pyproject.toml)
 EDITABLE := --no-deps --no-build-isolation $(PACKAGES:%=--editable %) --editable .
 COMPILE = $(VENV)/lock/bin/uv pip compile $(PROJECTS) --quiet --group build --universal --python-version 3.11 \
-	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
+	--generate-hashes --excludes $(VENV)/lock/excludes --no-annotate --custom-compile-command 'make lock' $(UPGRADE)
 
 .PHONY: demo packages test nightly chaos chaos-versions soak volcano-e2e volcano-examples spark-client dask-client airflow-client workflow-clients apiserver-alone operators realnode realnode-packages check check-style check-types check-imports check-docs docs bench bench-scheduler bench-pressure bench-live golden lock wheel sbom image push chart release push-chart sign controlplane helm image-check clean
 .DEFAULT_GOAL := test
@@ -188,6 +188,7 @@ golden: $(VENV)/.dev  ## Regenerate the generated files. Review the difference l
 lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--upgrade` takes the newest versions.
 	test -x $(VENV)/lock/bin/python || $(PYTHON) -m venv $(VENV)/lock
 	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)/lock/bin/python -c 'from hack.distributions import VERSIONS; print(*VERSIONS, sep="\n")' > $(VENV)/lock/excludes
 	$(COMPILE) --output-file requirements.lock
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 

@@ -15,3 +15,7 @@ def project(folder: Path) -> dict[str, Any]:
     """Return the table ``project`` of a distribution."""
     table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     return table
+
+
+VERSIONS = {project(folder)["name"]: project(folder)["version"] for folder in FOLDERS}
+"""By the name of each distribution, its version."""

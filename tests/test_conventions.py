@@ -13,7 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from hack.distributions import FOLDERS, IMPORT_PACKAGES, ROOT, project
+from hack.distributions import FOLDERS, IMPORT_PACKAGES, ROOT, VERSIONS, project
 
 CODE = sorted(
     path
@@ -25,8 +25,6 @@ VAGUE = re.compile(r"(^|_)(util|utils|helper|helpers|common|misc|manager|manager
 TERMS = {"field_managers"}
 """Module names that are terms of Kubernetes or of a program."""
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-VERSIONS = {project(folder)["name"]: project(folder)["version"] for folder in FOLDERS}
-"""The distributions of this repository."""
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
