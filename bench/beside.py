@@ -28,8 +28,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated import nodes
 
 NODES = 20
 ALONE = 5

@@ -24,11 +24,11 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.request_counts import RequestKey
-from volcanopy.local.cluster import LocalCluster, Parts, connection_to
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
+from volcanopy_local.cluster import LocalCluster, Parts, connection_to
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
 NODES = 100

@@ -14,7 +14,7 @@ from chaos.site import Site, surely
 from volcanopy.kube import machine
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.simulated import nodes
+from volcanopy_local.simulated import nodes
 
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments", True, dict)
 COMPONENT = "app.kubernetes.io/component"

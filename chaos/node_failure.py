@@ -3,9 +3,9 @@
 from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.simulated.heartbeats import Heartbeats
-from volcanopy.local.simulated.nodes import NODES, UNREACHABLE, conditions
-from volcanopy.local.simulated.pod_status import stamp
+from volcanopy_local.simulated.heartbeats import Heartbeats
+from volcanopy_local.simulated.nodes import NODES, UNREACHABLE, conditions
+from volcanopy_local.simulated.pod_status import stamp
 
 
 async def fail(nodes: Heartbeats, client: Client, name: str, now: float) -> None:

@@ -13,7 +13,7 @@ from chaos.proxy import FaultProxy
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy_local.simulated.kubelet import Kubelet
 
 
 @dataclass

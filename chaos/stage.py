@@ -24,8 +24,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import AlreadyExists, KubeError
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy_local.simulated import nodes
+from volcanopy_local.simulated.kubelet import Kubelet
 
 SERVICES = ("scheduler", "scheduler", "controller", "controller", "admission")
 READY_SECONDS = 600.0

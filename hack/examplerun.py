@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from volcanopy.local.process.measurements import descendants
+from volcanopy_local.process.measurements import descendants
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy_local.cluster import LocalCluster, Parts
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 SUBCOMMANDS = ("scheduler", "controller", "admission")

@@ -87,7 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # the action of a ValidatingAdmissionPolicyBinding
     "packages/apiserver/embedded_apiserver/webhooks/admission_policies.py": ("deny",),
     "packages/apiserver/embedded_apiserver/kinds/admission_configuration.py": ("deny",),
-    "volcanopy/local/process/launcher.py": ("deny",),
+    "packages/local/volcanopy_local/process/launcher.py": ("deny",),
     # a field of Kubernetes' access reviews
     "packages/apiserver/embedded_apiserver/wire/protobuf_fields.txt": ("4 denied b",),
     **{

@@ -24,10 +24,10 @@ from volcanopy.api import quantity
 from volcanopy.kube.client import raw_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.metrics import registry
-from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
+from volcanopy_local.cluster import LocalCluster, Parts
 
 NODES, CPUS = 8, 8
 WEIGHTS = {"a": 1, "b": 2, "c": 3}

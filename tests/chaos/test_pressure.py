@@ -20,7 +20,7 @@ from chaos.site import Site
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.local.process.measurements import descendants
+from volcanopy_local.process.measurements import descendants
 
 NOWHERE = Connection("http://127.0.0.1:9")
 

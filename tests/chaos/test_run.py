@@ -24,8 +24,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.errors import Unavailable
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.cluster import Components, Parts, connection_to
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Components, Parts, connection_to
+from volcanopy_local.simulated import nodes
 
 
 @pytest.fixture

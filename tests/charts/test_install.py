@@ -11,7 +11,7 @@ import pytest
 from embedded_apiserver.server import ApiServer
 from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, need_helm, one, render, run_helm
 from tests.controlplane.plane import ControlPlane, CreateError
-from volcanopy.local.cluster import self_signed
+from volcanopy_local.cluster import self_signed
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 OURS = f"/api/v1/namespaces/{NAMESPACE}"

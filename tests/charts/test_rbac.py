@@ -21,8 +21,8 @@ from tests.controlplane.plane import ControlPlane
 from tests.e2e.world import QUEUES, World
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated import nodes
 
 pytestmark = pytest.mark.real
 

@@ -19,15 +19,15 @@ import yaml
 
 from tests.cli.run_commands import run_program
 from tests.e2e.world import EXAMPLES, batch_job
-from volcanopy.cli.local_cluster.commands import Persistence, Serving, run, up
-from volcanopy.cli.local_cluster.options import NodeOptions
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NODES, PODS
-from volcanopy.local.process.measurements import descendants
+from volcanopy_local.cli.commands import Persistence, Serving, run, up
+from volcanopy_local.cli.options import NodeOptions
+from volcanopy_local.process.measurements import descendants
 
 CLAIMS: Kind[Json] = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True, dict)
 COMMAND = [sys.executable, "-m", "volcanopy", "local"]

@@ -14,8 +14,8 @@ from rich.console import Console
 from tests.cli.run_commands import COMMAND, read_until, terminal
 from volcanopy import AdmissionWarning, Job
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.local_cluster.progress import seconds, table
 from volcanopy.client.progress import progress
+from volcanopy_local.cli.progress import seconds, table
 
 NOW = datetime(2030, 1, 1, 0, 1, 0, tzinfo=UTC)
 

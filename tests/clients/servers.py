@@ -19,8 +19,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.process.kubelet import ProcessKubelet
+from volcanopy_local.cluster import Components, LocalCluster, Parts
+from volcanopy_local.process.kubelet import ProcessKubelet
 
 SECONDS = 600
 """Time for what a client does on a busy machine."""

@@ -12,8 +12,8 @@ from volcanopy.api.bindings import VOLCANO
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import Parts
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Parts
+from volcanopy_local.simulated import nodes
 
 PYTHON = interpreter("AIRFLOW_PYTHON", "airflow")
 pytestmark = pytest.mark.skipif(

@@ -20,11 +20,11 @@ from volcanopy.api.bindings import VOLCANO
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.container_spec import DEFAULT_PATH
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.container_spec import DEFAULT_PATH
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.simulated import nodes
 
 ARGOEXEC = TREES / "argo/dist/argoexec"
 pytestmark = pytest.mark.skipif(

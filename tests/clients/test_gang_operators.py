@@ -32,9 +32,9 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, SECRETS, bound
-from volcanopy.local.cluster import Parts
-from volcanopy.local.simulated import nodes
 from volcanopy.services.process.certificates import issue, make_authority
+from volcanopy_local.cluster import Parts
+from volcanopy_local.simulated import nodes
 
 TREES = Path(os.environ.get("OPERATORS") or "/nonexistent")
 GROUPS = bound(POD_GROUPS, VOLCANO)

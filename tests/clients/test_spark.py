@@ -18,9 +18,9 @@ from volcanopy.api.bindings import VOLCANO
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy_local.cluster import Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
 
 JARS = os.environ.get("SPARK_JARS", "")
 pytestmark = pytest.mark.skipif(

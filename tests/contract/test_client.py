@@ -21,7 +21,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
-from volcanopy.local.cluster import self_signed
+from volcanopy_local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 

@@ -19,7 +19,7 @@ from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NAMESPACES
-from volcanopy.local.cluster import self_signed
+from volcanopy_local.cluster import self_signed
 
 __all__ = ["real_control_plane"]
 

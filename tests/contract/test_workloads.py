@@ -17,9 +17,9 @@ from volcanopy.api.names import JOB_NAME
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import EVENTS, NAMESPACES
-from volcanopy.local.cluster import self_signed
-from volcanopy.local.workloads import controller
-from volcanopy.local.workloads.controller import WorkloadController
+from volcanopy_local.cluster import self_signed
+from volcanopy_local.workloads import controller
+from volcanopy_local.workloads.controller import WorkloadController
 
 __all__ = ["real_control_plane"]
 

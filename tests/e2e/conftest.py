@@ -19,9 +19,9 @@ from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import NODES
-from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.simulated import nodes
 from volcanopy.services.controllers.jobs import JobControllerSettings
+from volcanopy_local.cluster import Components, LocalCluster, Parts
+from volcanopy_local.simulated import nodes
 
 __all__ = ["kubectl_program", "real_control_plane"]
 

@@ -16,8 +16,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NODES
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated.nodes import manifests
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated.nodes import manifests
 
 GANGS = 50
 JOBS: Kind[dict[str, Any]] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)

@@ -4,8 +4,8 @@ from tests.e2e.world import EXAMPLES, JOBS, PODS, World, example, phase_of
 from volcanopy.api import names
 from volcanopy.cli.manifests import read
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.cluster import LocalCluster
-from volcanopy.local.simulated.nodes import copy_of
+from volcanopy_local.cluster import LocalCluster
+from volcanopy_local.simulated.nodes import copy_of
 
 FOLDER = EXAMPLES / "26-alternatives"
 OTHER: Json = {

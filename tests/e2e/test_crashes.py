@@ -25,7 +25,7 @@ from tests.e2e.replicas import (
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.local.cluster import connection_to
+from volcanopy_local.cluster import connection_to
 
 BRIEF = ("--lease-duration", "7", "--renew-deadline", "6", "--retry-period", "0.5")
 

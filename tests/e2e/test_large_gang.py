@@ -8,7 +8,7 @@ from tests.e2e.world import EVENTS, JOBS, POD_GROUPS, PODS, World, batch_job, co
 from tests.loop_time import loop_time
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import NODES
-from volcanopy.local.simulated import nodes
+from volcanopy_local.simulated import nodes
 
 WHY = "4 pods must start together, 3 can be placed: 0/3 nodes are available: 3 Insufficient cpu"
 

@@ -7,9 +7,9 @@ from volcanopy.api import names
 from volcanopy.cli.manifests import read
 from volcanopy.devices.gpus import gpu_annotations
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.simulated.nodes import copy_of
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.simulated.nodes import copy_of
 
 FOLDER = EXAMPLES / "20-shared-gpu"
 

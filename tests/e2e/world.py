@@ -11,8 +11,8 @@ from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import Components
-from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy_local.cluster import Components
+from volcanopy_local.simulated.kubelet import Kubelet
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

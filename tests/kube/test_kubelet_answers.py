@@ -21,9 +21,9 @@ from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
-from volcanopy.local.simulated.pod_status import SimulatedPod
 from volcanopy.services.controllers.api_controllers import slimming_of_jobs
 from volcanopy.whatif import kinds
+from volcanopy_local.simulated.pod_status import SimulatedPod
 
 TYPES: dict[str, tuple[Any, ...]] = {
     "Pod": (core.Pod, PodOfCommands, SimulatedPod),

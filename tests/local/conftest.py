@@ -7,7 +7,7 @@ import pytest
 
 from embedded_apiserver.server import ApiServer
 from tests.local.rig import Rig, rig
-from volcanopy.local.simulated.pod_stages import Stages
+from volcanopy_local.simulated.pod_stages import Stages
 
 QUICK = Stages(start_delay=0.02, init_duration=0.02, durations=(0.1, 0.1), stop_delay=0.02, back_off=0.05)
 

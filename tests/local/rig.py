@@ -11,10 +11,10 @@ from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.cluster import connection_to
-from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.kubelet import Kubelet
-from volcanopy.local.simulated.pod_stages import Stages
+from volcanopy_local.cluster import connection_to
+from volcanopy_local.simulated import nodes
+from volcanopy_local.simulated.kubelet import Kubelet
+from volcanopy_local.simulated.pod_stages import Stages
 
 PODS: Kind[Json] = Kind("", "v1", "Pod", "pods", True, dict)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)

@@ -11,9 +11,9 @@ from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import DEVICE_CLAIMS, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from volcanopy.local.cluster import connection_to
-from volcanopy.local.simulated.claim_controller import ClaimController
-from volcanopy.local.simulated.timers import TimedWorkers
+from volcanopy_local.cluster import connection_to
+from volcanopy_local.simulated.claim_controller import ClaimController
+from volcanopy_local.simulated.timers import TimedWorkers
 
 
 @pytest.fixture

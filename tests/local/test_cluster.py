@@ -11,10 +11,10 @@ from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local import cluster as cluster_module
-from volcanopy.local.cluster import ClusterError, Components, LocalCluster, Parts, connection_to
-from volcanopy.local.simulated import nodes
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy_local import cluster as cluster_module
+from volcanopy_local.cluster import ClusterError, Components, LocalCluster, Parts, connection_to
+from volcanopy_local.simulated import nodes
 
 CLIENT_ONLY = Parts(scheduler=None, controller=None, admission=None)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from volcanopy.client import scheduler_config
-from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy_local.cluster import LocalCluster, Parts
 
 
 async def test_the_default_configuration_is_there() -> None:

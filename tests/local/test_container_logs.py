@@ -3,8 +3,8 @@
 import pytest
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.log_queries import NoLogError, selected
-from volcanopy.local.simulated.container_logs import lines, text
+from volcanopy_local.log_queries import NoLogError, selected
+from volcanopy_local.simulated.container_logs import lines, text
 
 AT, LATER = "2030-01-01T00:00:00Z", "2030-01-01T00:00:03Z"
 RUNNING: Json = {"state": {"running": {"startedAt": AT}}}

@@ -12,7 +12,7 @@ from tests.local.rig import NODES, PODS, Rig, rig
 from volcanopy.kube.client.api_client import Client, PatchType
 from volcanopy.kube.client.errors import Conflict
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.local.simulated import nodes
+from volcanopy_local.simulated import nodes
 
 LEASES: Kind[Json] = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, dict)
 FOREVER = {"duration": "forever"}

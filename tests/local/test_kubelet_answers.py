@@ -14,9 +14,9 @@ from volcanopy.api.decoding import convert
 from volcanopy.kube.client.raw_kinds import CSI_NODES as CSI_NODES_KIND
 from volcanopy.kube.client.raw_kinds import NODES as NODES_KIND
 from volcanopy.kube.client.raw_kinds import PODS as PODS_KIND
-from volcanopy.local.process import machine
-from volcanopy.local.process import pod_status as process
-from volcanopy.local.simulated import nodes, pod_stages, pod_status
+from volcanopy_local.process import machine
+from volcanopy_local.process import pod_status as process
+from volcanopy_local.simulated import nodes, pod_stages, pod_status
 
 Json = dict[str, Any]
 ADDRESSES = {"pod": "10.0.0.1", "host": "10.0.0.2"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volcanopy.local.simulated import pod_status
-from volcanopy.local.simulated.pod_stages import AnnotationError, Moment, RestartPolicy, Script, Stages, at, cut, script
+from volcanopy_local.simulated import pod_status
+from volcanopy_local.simulated.pod_stages import AnnotationError, Moment, RestartPolicy, Script, Stages, at, cut, script
 
 BORN = 1_900_000_000.0
 ORDER = {"Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}

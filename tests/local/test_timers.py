@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from volcanopy.kube.client.errors import NoAnswer
-from volcanopy.local.simulated.timers import TimedWorkers
+from volcanopy_local.simulated.timers import TimedWorkers
 
 
 @contextlib.asynccontextmanager

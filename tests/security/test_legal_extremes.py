@@ -19,8 +19,8 @@ from volcanopy.kube.client.errors import ApiError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.metrics.registry import REGISTRY
-from volcanopy.local.cluster import Components, LocalCluster, Parts
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Components, LocalCluster, Parts
+from volcanopy_local.simulated import nodes
 
 SEED, EACH = 20260801, 40
 """Objects of each kind."""

@@ -28,9 +28,9 @@ from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated import nodes
 from volcanopy.services.admission.admission_service import AdmissionSettings
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated import nodes
 
 pytestmark = pytest.mark.real
 

@@ -18,10 +18,10 @@ from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.local.cluster import self_signed
 from volcanopy.services.controllers.controller_service import run
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.controllers.user_kinds import wait_for_kinds
+from volcanopy_local.cluster import self_signed
 
 CRDS: Kind[Json] = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False, dict

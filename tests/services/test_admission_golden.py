@@ -21,7 +21,7 @@ from volcanopy.api.model import Json
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kubeconfig import load_connection
-from volcanopy.local.cluster import self_signed
+from volcanopy_local.cluster import self_signed
 
 __all__ = ["kubectl_program", "real_control_plane"]
 

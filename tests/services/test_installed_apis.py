@@ -11,9 +11,9 @@ from volcanopy.api.volcano_crds import crds_of
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import ApiViews
-from volcanopy.local.cluster import connection_to
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.supervisor import PartFailedError, Supervisor
+from volcanopy_local.cluster import connection_to
 
 
 @pytest.fixture

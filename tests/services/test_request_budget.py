@@ -14,12 +14,12 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS
 from volcanopy.kube.client.request_counts import WATCH, RequestKey
-from volcanopy.local.cluster import LocalCluster, Parts, connection_to
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 from volcanopy.services.scheduler.writers.status_writer import Timing
+from volcanopy_local.cluster import LocalCluster, Parts, connection_to
 
 FOR_A_JOB = {
     RequestKey("POST", "podgroups"): 1,

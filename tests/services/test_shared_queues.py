@@ -16,8 +16,8 @@ from volcanopy.kube.client.api_client import PatchType
 from volcanopy.kube.client.errors import ApiError
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import EVENTS, bound
-from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.services.controllers.jobs import JobControllerSettings
+from volcanopy_local.cluster import LocalCluster, Parts
 
 OWN, VOLCANOS = raw_kinds.QUEUES, bound(raw_kinds.QUEUES, VOLCANO)
 BOTH = (OWN, VOLCANOS)

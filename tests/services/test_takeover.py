@@ -25,8 +25,8 @@ from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import load_connection
 from volcanopy.kube.client.raw_kinds import PODS, bound
-from volcanopy.local.cluster import Components, Parts, connection_to
-from volcanopy.local.simulated import nodes
+from volcanopy_local.cluster import Components, Parts, connection_to
+from volcanopy_local.simulated import nodes
 
 JOBS, GROUPS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.POD_GROUPS, VOLCANO)
 QUEUES, COMMANDS = bound(raw_kinds.QUEUES, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)

@@ -14,7 +14,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import bound
-from volcanopy.local.cluster import LocalCluster, Parts
+from volcanopy_local.cluster import LocalCluster, Parts
 
 JOBS, COMMANDS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)
 FLOWS, TEMPLATES = bound(raw_kinds.FLOWS, VOLCANO), bound(raw_kinds.TEMPLATES, VOLCANO)

@@ -12,10 +12,10 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.kube.client.raw_kinds import LEASES, NAMESPACES, PODS
 from volcanopy.kube.client.transport import Transport
-from volcanopy.local.cluster import connection_to
 from volcanopy.services.admission import admission_service
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.process.volcano_processes import NAMESPACE, VolcanoProcesses, VolcanoRunsError
+from volcanopy_local.cluster import connection_to
 
 MUTATING: Kind[Any] = Kind(
     "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False, dict

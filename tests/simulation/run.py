@@ -30,12 +30,12 @@ from volcanopy.kube.cache import followed_kinds
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection, Credentials
 from volcanopy.kube.client.raw_kinds import JOBS
-from volcanopy.local.simulated.kubelet import Kubelet
 from volcanopy.services.controllers import controller_service
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process import election
 from volcanopy.services.process.settings import Election, SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service, start_estimates
+from volcanopy_local.simulated.kubelet import Kubelet
 
 HORIZON = 600.0
 """Seconds after the last fault in which every job must end."""

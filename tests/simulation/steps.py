@@ -21,8 +21,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import AlreadyExists, ApiError, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, NODES, POD_GROUPS, PODS, QUEUES
-from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.kubelet import Kubelet
+from volcanopy_local.simulated import nodes
+from volcanopy_local.simulated.kubelet import Kubelet
 
 NAMESPACE = "default"
 HOLD = "example.com/hold"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from volcanopy.local.simulated.pod_stages import DURATION, EXIT_CODE, START_DELAY, STOP_DELAY
+from volcanopy_local.simulated.pod_stages import DURATION, EXIT_CODE, START_DELAY, STOP_DELAY
 
 _SLEEP = re.compile(r"^sleep\s+([0-9]+)s?$")
 _EXIT = re.compile(r"^exit\s+([0-9]+)$")

@@ -25,8 +25,8 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import bound
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated.pod_stages import DURATION
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated.pod_stages import DURATION
 
 JOBS, COMMANDS = bound(raw_kinds.JOBS, VOLCANO), bound(raw_kinds.COMMANDS, VOLCANO)
 COUNT = 6

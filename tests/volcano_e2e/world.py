@@ -23,12 +23,12 @@ from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.kubeconfig import read_kubeconfig
 from volcanopy.kube.client.raw_kinds import PODS as _PODS
-from volcanopy.local.cluster import Components, Parts
-from volcanopy.local.simulated import nodes
-from volcanopy.local.simulated.pod_stages import Stages
 from volcanopy.services.admission.admission_service import AdmissionSettings
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
+from volcanopy_local.cluster import Components, Parts
+from volcanopy_local.simulated import nodes
+from volcanopy_local.simulated.pod_stages import Stages
 
 CONFIG = "volcano-scheduler-ci.conf"
 CONFIG_NAME, CONFIG_NAMESPACE = "integration-scheduler-configmap", "volcano-system"

@@ -37,7 +37,7 @@ GROUPS = {
     "jobtemplate": (f"{_RESOURCES}:job_template", "Create and list job templates, used by job flows."),
 }
 """Groups of commands that connect to a cluster: their module, with the name of the application if it is not ``app``, and their help."""
-_LOCAL = ("volcanopy.cli.commands.local", "Run a whole cluster on this machine.")
+_LOCAL = ("volcanopy_local.cli.app", "Run a whole cluster on this machine.")
 _SERVICES = "volcanopy.cli.commands.services"
 MODULES = {
     "scheduler": _SERVICES,

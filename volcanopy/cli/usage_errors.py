@@ -61,7 +61,7 @@ def _suggestion(option: str, subcommand: TyperCommand) -> str:
 
 def missing_part(fault: ModuleNotFoundError) -> CommandError | None:
     """Return the error for a command whose modules are not installed; None for another missing module."""
-    if not f"{fault.name}.".startswith(("embedded_apiserver.", "volcanopy.local.")):
+    if not f"{fault.name}.".startswith(("embedded_apiserver.", "volcanopy_local.")):
         return None
     return CommandError(
         "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"

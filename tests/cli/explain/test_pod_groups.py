@@ -20,8 +20,8 @@ from volcanopy.client.explain.cluster_reads import group_facts, job_or_group_of_
 from volcanopy.client.explain.pod_group import GroupFacts, group_report, title_of
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOBS, POD_GROUPS, PODS, bound
-from volcanopy.local.cluster import LocalCluster, Parts
 from volcanopy.services.controllers.jobs import JobControllerSettings
+from volcanopy_local.cluster import LocalCluster, Parts
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 VOLCANO_GROUPS, VOLCANO_JOBS = bound(POD_GROUPS, VOLCANO), bound(JOBS, VOLCANO)

@@ -12,15 +12,15 @@ import pytest
 from volcanopy.kube.cache.watch import ChangeType, Reflector
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import EVENTS, PODS
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.container_spec import ContainerSpec
-from volcanopy.local.process.file_view import ContainerView, FileView
-from volcanopy.local.process.isolation import Command, PlainProcesses, Process
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.steps import choose
-from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.container_spec import ContainerSpec
+from volcanopy_local.process.file_view import ContainerView, FileView
+from volcanopy_local.process.isolation import Command, PlainProcesses, Process
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.process.runtime import MachineRuntime
+from volcanopy_local.process.steps import choose
+from volcanopy_local.process.users import UNPRIVILEGED, User, Users, current_user
 
 NAMESPACE = "default"
 RUNTIMES = ("bubblewrap", "namespaces", "plain")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import embedded_apiserver
+from hack.distributions import IMPORT_PACKAGES, ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 USER = 54321
 """An ordinary user, if the tests run as root."""
 
@@ -34,10 +33,15 @@ def interpreter(uid: int) -> str | None:
     return None
 
 
-def environment(home: Path) -> dict[str, str]:
+def environment(home: Path, root: Path = ROOT) -> dict[str, str]:
     installed = next(path for path in sys.path if path.endswith("site-packages"))
-    packages = os.pathsep.join((installed, str(Path(embedded_apiserver.__file__).parents[1])))
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+    folders = [str(root / folder.parent.relative_to(ROOT)) for folder in IMPORT_PACKAGES]
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": os.pathsep.join([installed, *folders]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def volcanopy(
@@ -55,7 +59,7 @@ def volcanopy(
     python = interpreter(USER) if as_user else sys.executable
     if python is None:
         pytest.skip("this Python or these files cannot be read by an ordinary user")
-    variables = environment(home)
+    variables = environment(home, root)
     variables["PATH"] = path or variables["PATH"]
     identity = {"user": USER, "group": USER, "extra_groups": []} if as_user else {}
     if as_user:

@@ -13,8 +13,8 @@ from tests.local.process.conftest import NAMESPACE, ProcessCluster
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import Forbidden, NotFound
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.accounts import ACCOUNTS, RENEWAL, AccountTokens, ApiAddress
-from volcanopy.local.process.api_service import ApiService
+from volcanopy_local.process.accounts import ACCOUNTS, RENEWAL, AccountTokens, ApiAddress
+from volcanopy_local.process.api_service import ApiService
 
 ASK = """\
 import json, os, ssl, sys, urllib.request

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nightly import examples
-from volcanopy.local.process.beneath import PathError, open_beneath, open_source, opened, real_path
+from volcanopy_local.process.beneath import PathError, open_beneath, open_source, opened, real_path
 
 LINKS = {
     "absolute": "/etc",
@@ -117,7 +117,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_opened_never_leads_out(
 
     with monkeypatch.context() as patch, contextlib.suppress(OSError):
         for name in ("open", "mkdir", "fstat", "fchmod"):
-            patch.setattr(f"volcanopy.local.process.beneath.os.{name}", swapping(getattr(os, name)))
+            patch.setattr(f"volcanopy_local.process.beneath.os.{name}", swapping(getattr(os, name)))
         with opened(open_source(str(root), "folder/sub/made", mode=0o777)) as descriptor:
             assert Path(real_path(descriptor)).is_relative_to(root)
     assert calls[0] > 4

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.process.container_spec import (
+from volcanopy_local.process.container_spec import (
     ContainerConfigError,
     Mount,
     Sources,

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.process.invocation import ROOT, USER, as_root, volcanopy
+from hack.distributions import ROOT
+from tests.local.process.invocation import USER, as_root, volcanopy
 from tests.nightly import nightly
 
 OPTIONAL = ("bwrap", "unshare", "nsenter", "setpriv")
@@ -98,7 +99,7 @@ def test_without_optional_programs_the_demo_runs_in_a_checkout_that_others_canno
     """As root in name spaces of the kernel, as a user on the best step that works."""
     checkout = open_folder / "closed"
     checkout.mkdir(mode=0o700)
-    for name in ("volcanopy", "examples/demo"):
+    for name in ("volcanopy", "packages", "examples/demo"):
         shutil.copytree(ROOT / name, checkout / name)
     if user and os.geteuid() == 0:
         for path in (checkout, *checkout.rglob("*")):

@@ -13,8 +13,8 @@ import pytest
 
 from tests.local.process.invocation import USER, as_root, volcanopy
 from tests.nightly import nightly
-from volcanopy.local.process.steps import BUBBLEWRAP, NAMESPACES, PLAIN
-from volcanopy.local.process.users import UNPRIVILEGED
+from volcanopy_local.process.steps import BUBBLEWRAP, NAMESPACES, PLAIN
+from volcanopy_local.process.users import UNPRIVILEGED
 
 LINES = {
     "16-processes": [

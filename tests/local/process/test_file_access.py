@@ -7,7 +7,7 @@ import pytest
 
 from tests.local.process.conftest import ProcessCluster
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.accounts import MOUNT_PATH
+from volcanopy_local.process.accounts import MOUNT_PATH
 
 SECRET = {"name": "secret", "secret": {"secretName": "s"}}
 SHARED = {"name": "shared", "emptyDir": {}}

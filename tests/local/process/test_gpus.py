@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.local.process.conftest import ProcessCluster
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.gpus import ANNOTATION, RESOURCE, Gpus, gpus_of_machine
-from volcanopy.local.process.isolation import PlainProcesses
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.users import current_user
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.gpus import ANNOTATION, RESOURCE, Gpus, gpus_of_machine
+from volcanopy_local.process.isolation import PlainProcesses
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.process.runtime import MachineRuntime
+from volcanopy_local.process.users import current_user
 
 
 def pod(uid: str, *counts: int, init: int = 0) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 PARENT = """
 import subprocess, sys, time
 from pathlib import Path
-from volcanopy.local.process.guardian import Guardian
+from volcanopy_local.process.guardian import Guardian
 folder = Path(sys.argv[1])
 guardian = Guardian(folder)
 kept, ended = (subprocess.Popen(["sleep", "1000"], start_new_session=True) for _ in range(2))

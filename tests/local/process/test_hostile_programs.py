@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from hack.distributions import ROOT
 from tests.local.process.conftest import RUNTIMES, ProcessCluster
-from tests.local.process.invocation import ROOT, USER, as_root, environment, interpreter
+from tests.local.process.invocation import USER, as_root, environment, interpreter
 from tests.local.process.isolation_table import ATTEMPTS, PAGE, page
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.file_view import FileView
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.steps import choose
-from volcanopy.local.process.users import UNPRIVILEGED, User, Users, current_user
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.file_view import FileView
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.process.runtime import MachineRuntime
+from volcanopy_local.process.steps import choose
+from volcanopy_local.process.users import UNPRIVILEGED, User, Users, current_user
 
 
 @pytest.fixture(params=RUNTIMES)

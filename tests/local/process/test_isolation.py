@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.file_view import root_operations
-from volcanopy.local.process.hosts import HostEntry, address_number, address_text, hosts_text, service_addresses
-from volcanopy.local.process.isolation import replaced_paths
+from volcanopy_local.process.file_view import root_operations
+from volcanopy_local.process.hosts import HostEntry, address_number, address_text, hosts_text, service_addresses
+from volcanopy_local.process.isolation import replaced_paths
 
 TREE: dict[str, list[tuple[str, str | None]]] = {
     "/": [("etc", None), ("usr", None), ("bin", "usr/bin")],

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import runtime_named
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
 
 
 @pytest.fixture

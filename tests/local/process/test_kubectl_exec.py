@@ -13,9 +13,9 @@ import pytest
 
 from tests.controlplane.fixtures import kubectl_program
 from tests.local.process.conftest import RUNTIMES, ProcessCluster, runtime_named
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
 
 __all__ = ["kubectl_program"]
 

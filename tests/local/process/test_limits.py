@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import ProcessCluster, plain_command
-from volcanopy.local.process.cgroups import CgroupLimits, Cgroups, writable
-from volcanopy.local.process.limits import EnforcedLimits, described, limits_of
-from volcanopy.local.process.program_run import End, ProgramRun
-from volcanopy.local.process.runtime import MachineRuntime
+from volcanopy_local.process.cgroups import CgroupLimits, Cgroups, writable
+from volcanopy_local.process.limits import EnforcedLimits, described, limits_of
+from volcanopy_local.process.program_run import End, ProgramRun
+from volcanopy_local.process.runtime import MachineRuntime
 
 HOG = "parts = []\nwhile True: parts.append(bytearray(1 << 20))"
 
@@ -71,7 +71,7 @@ async def test_a_program_cannot_use_up_the_processes_of_the_machine(
 ) -> None:
     if "pids" not in cgroups.controllers:
         pytest.skip("control groups of processes cannot be written here")
-    monkeypatch.setattr("volcanopy.local.process.cgroups.PROCESSES", 8)
+    monkeypatch.setattr("volcanopy_local.process.cgroups.PROCESSES", 8)
     script = """
 import os, time
 count = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volcanopy.local.process import container_logs
+from volcanopy_local.process import container_logs
 
 LINE = b"2030-01-01T00:00:00.000000Z line %03d\n"
 SHOWN = b"line %03d\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import ProcessCluster, runtime_named
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.plain_names import PlainNames
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.process.plain_names import PlainNames
 
 ADDRESSES = {("ring-worker-0", "ring", "lab"): "127.1.0.1", ("ring-worker-1", "ring", "lab"): "127.1.0.2"}
 NAMES = PlainNames(

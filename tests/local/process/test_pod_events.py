@@ -1,7 +1,7 @@
 """The Events of a pod are those of a kubelet, once for each change."""
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.pod_events import events_of
+from volcanopy_local.process.pod_events import events_of
 
 POD = {"metadata": {"name": "p", "namespace": "lab", "uid": "u"}}
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from volcanopy.local.process.probes import Reactions, failure, watch_all
+from volcanopy_local.process.probes import Reactions, failure, watch_all
 
 ADDRESS = "127.0.0.1"
 CONTAINER = {"name": "main", "ports": [{"name": "web", "containerPort": 1}]}

@@ -15,11 +15,11 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError, NoAnswer
 from volcanopy.kube.client.raw_kinds import PODS
-from volcanopy.local.process.container_spec import Sources
-from volcanopy.local.process.isolation import PlainProcesses
-from volcanopy.local.process.pod_runner import PodRunner, Surroundings
-from volcanopy.local.process.runtime import MachineRuntime
-from volcanopy.local.process.users import current_user
+from volcanopy_local.process.container_spec import Sources
+from volcanopy_local.process.isolation import PlainProcesses
+from volcanopy_local.process.pod_runner import PodRunner, Surroundings
+from volcanopy_local.process.runtime import MachineRuntime
+from volcanopy_local.process.users import current_user
 
 SHELL = ("sh", "-c")
 

@@ -15,10 +15,10 @@ from volcanopy.cli.manifests import read
 from volcanopy.client.manifests import Creator
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
-from volcanopy.local.process.measurements import descendants
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
+from volcanopy_local.process.measurements import descendants
 
 
 def mounts() -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import plain_command
-from volcanopy.local.process import program_run
-from volcanopy.local.process.measurements import descendants
-from volcanopy.local.process.program_run import ProgramRun
+from volcanopy_local.process import program_run
+from volcanopy_local.process.measurements import descendants
+from volcanopy_local.process.program_run import ProgramRun
 
 
 async def test_a_process_that_has_just_ended_does_not_keep_a_signal_from_the_others(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from volcanopy.local.process import spawning
-from volcanopy.local.process.spawning import PIPE, Streams, file_of_transport
+from volcanopy_local.process import spawning
+from volcanopy_local.process.spawning import PIPE, Streams, file_of_transport
 
 RUNNERS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.local.process.conftest import ProcessCluster
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process import machine, storage_limits
+from volcanopy_local.process import machine, storage_limits
 
 LIMITED = {"name": "data", "emptyDir": {"sizeLimit": "1Mi"}}
 WRITE = "head -c 3000000 /dev/zero > {}/file; exec sleep 1000"

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.local.process.conftest import ProcessCluster, runtime_named
-from volcanopy.cli.local_cluster.options import Isolation
-from volcanopy.cli.local_cluster.process_nodes import Size, process_settings
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy_local.cli.options import Isolation
+from volcanopy_local.cli.process_nodes import Size, process_settings
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
 
 LONGEST_SOCKET = 107
 """Bytes of the path of a Unix socket."""

@@ -10,9 +10,9 @@ from tests.local.process.conftest import NAMESPACE, ProcessCluster, runtime_name
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import EVENTS, PODS
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.process import machine
-from volcanopy.local.process.kubelet import ProcessSettings
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.process import machine
+from volcanopy_local.process.kubelet import ProcessSettings
 
 PRE_STOP = {"lifecycle": {"preStop": {"exec": {"command": ["sleep", "1000"]}}}}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from volcanopy.local.process.container_spec import ContainerConfigError
-from volcanopy.local.process.users import UNPRIVILEGED, User, Users, login_entries, user_of_programs
+from volcanopy_local.process.container_spec import ContainerConfigError
+from volcanopy_local.process.users import UNPRIVILEGED, User, Users, login_entries, user_of_programs
 
 ROOT, ANA, OTHER = User(0, 0), User(1000, 1000), User(UNPRIVILEGED, UNPRIVILEGED)
 

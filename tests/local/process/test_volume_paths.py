@@ -7,8 +7,8 @@ import pytest
 
 from tests.local.process.conftest import ProcessCluster
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.process.container_spec import ContainerConfigError, Sources
-from volcanopy.local.process.volumes import Volumes
+from volcanopy_local.process.container_spec import ContainerConfigError, Sources
+from volcanopy_local.process.volumes import Volumes
 
 SOURCES = Sources()
 SHARED = {"name": "shared", "emptyDir": {}}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from volcanopy.kube.client.kinds import Json
-from volcanopy.local.workloads import deployment, job, plan, replica_set, stateful_set
-from volcanopy.local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, template_hash
+from volcanopy_local.workloads import deployment, job, plan, replica_set, stateful_set
+from volcanopy_local.workloads.plan import Effect, ObjectCreation, ObjectDeletion, SetStatus, Update, template_hash
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:10:00Z"

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from tests.controlplane.fixtures import kubectl_program
-from volcanopy.local.cluster import LocalCluster, Parts
-from volcanopy.local.simulated.pod_stages import Stages
+from volcanopy_local.cluster import LocalCluster, Parts
+from volcanopy_local.simulated.pod_stages import Stages
 
 __all__ = ["kubectl_program"]
 
