@@ -9,6 +9,7 @@ from hack.image import ROOT, context_files
 
 WITHOUT = ("embedded_apiserver", "volcanopy_local")
 """What the image has not."""
+MAIN = "from volcanopy.__main__ import main; main()"
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
 
 
@@ -18,22 +19,39 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
 
-def test_every_module_of_the_image_but_those_of_volcanopy_local_can_be_imported_there() -> None:
+def test_every_module_of_the_image_can_be_imported_there() -> None:
     modules = [
         ".".join(path.with_suffix("").parts).removesuffix(".__init__")
         for path in context_files()
         if path.suffix == ".py"
     ]
     assert len(modules) > 500
-    assert [name for name in modules if name.startswith(WITHOUT)] == []
-    others = ("volcanopy_local.", "volcanopy.backends.")  # what needs these, or the package of another tool
-    importable = [name for name in modules if not name.startswith(others)]
+    assert {name.partition(".")[0] for name in modules} == {"volcanopy"}
+    importable = [name for name in modules if not name.startswith("volcanopy.backends.")]  # need another tool
     result = run(f"import importlib\nfor name in {importable}: importlib.import_module(name)")
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["local", "up"], ["local", "run", "job.yaml"]])
+@pytest.mark.parametrize("arguments", [["local", "--help"], ["local", "up"], ["local", "run", "job.yaml"]])
 def test_a_command_that_needs_the_embedded_cluster_says_so(arguments: list[str]) -> None:
-    result = run("from volcanopy.__main__ import main; main()", *arguments)
+    result = run(MAIN, *arguments)
     assert result.returncode == 1
     assert result.stderr.startswith("volcanopy: this installation has no embedded cluster"), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_help_lists_the_commands_of_the_embedded_cluster() -> None:
+    assert "\n  local " in run(MAIN, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "output"),
+    [
+        ("os.environ.update(_VOLCANOPY_COMPLETE='complete_bash', COMP_WORDS='volcanopy local ', COMP_CWORD='2')", ""),
+        ("from volcanopy.cli.main import kubectl_completion as main; sys.argv[1:] = ['local', '']", ":4\n"),
+    ],
+    ids=["bash", "kubectl"],
+)
+def test_completion_has_no_words_for_commands_that_are_not_installed(setting: str, output: str) -> None:
+    result = run(f"import os\nfrom volcanopy.__main__ import main\n{setting}\nmain()")
+    assert (result.stdout, result.stderr) == (output, "")

@@ -33,5 +33,5 @@ def kubectl(commands: Callable[[], TyperGroup], variable: str) -> None:
     os.environ.update({"COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1), variable: "complete_bash"})
     try:
         commands().main(prog_name=PROGRAM, complete_var=variable)
-    except SystemExit:
+    except (SystemExit, ModuleNotFoundError):  # the commands of a distribution that is not installed have none
         print(_NO_FILES)

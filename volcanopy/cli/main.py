@@ -298,7 +298,7 @@ def main() -> None:
         missing = missing_part(fault)
         if missing is None:
             raise
-        status = _print_error(missing)
+        status = missing.status if VARIABLE in os.environ else _print_error(missing)
     except BrokenPipeError:
         standard_output.discard()
         status = standard_output.BROKEN_PIPE

@@ -12,6 +12,10 @@ from volcanopy.client.errors import CommandError
 
 _NO_NUMBER = re.compile(r"'(?P<value>.*)' is not a valid (?P<type>int|float)", re.DOTALL)
 _NOT_IN_RANGE = re.compile(r"(?P<value>\S+) is not in the range ")
+_MISSING = {
+    "volcanopy_local": "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"
+}
+"""By the import package of a distribution that volcanopy does not need: the error of commands that it has."""
 
 
 def print_usage_error(fault: typer.TyperException) -> None:
@@ -61,8 +65,5 @@ def _suggestion(option: str, subcommand: TyperCommand) -> str:
 
 def missing_part(fault: ModuleNotFoundError) -> CommandError | None:
     """Return the error for a command whose modules are not installed; None for another missing module."""
-    if not f"{fault.name}.".startswith(("embedded_apiserver.", "volcanopy_local.")):
-        return None
-    return CommandError(
-        "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"
-    )
+    sentence = _MISSING.get((fault.name or "").partition(".")[0])
+    return CommandError(sentence) if sentence is not None else None
