@@ -1,10 +1,14 @@
 """As whom programs of pods run."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hack import distributions
+from volcanopy_local.cli import process_nodes
+from volcanopy_local.cli.options import Isolation
 from volcanopy_local.process.container_spec import ContainerConfigError
 from volcanopy_local.process.users import UNPRIVILEGED, User, Users, login_entries, user_of_programs
 
@@ -33,6 +37,19 @@ def test_a_user_who_cannot_log_in_gets_an_entry_that_is_found_first(user: User) 
 @pytest.mark.parametrize("user", [ROOT, ANA])
 def test_a_user_who_can_log_in_keeps_the_entry(user: User) -> None:
     assert login_entries(PASSWD, user, FILES.__contains__) is None
+
+
+async def test_the_owner_of_the_folder_that_contains_volcanopy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of another user can read this folder: it is that of the checkout, or all packages of an installation."""
+    sources = []
+
+    def recording(folders: Sequence[Path], environment: Mapping[str, str], current: User) -> User:
+        sources.append(folders[0])
+        return user_of_programs(folders, environment, current)
+
+    monkeypatch.setattr(process_nodes, "user_of_programs", recording)
+    async with process_nodes.process_settings(None, process_nodes.Size(0, 1, Isolation.plain)):
+        assert sources == [distributions.ROOT]
 
 
 def test_root_runs_programs_as_the_caller_of_sudo_or_without_rights() -> None:
