@@ -39,7 +39,7 @@ def test_a_user_who_can_log_in_keeps_the_entry(user: User) -> None:
     assert login_entries(PASSWD, user, FILES.__contains__) is None
 
 
-async def test_the_owner_of_the_folder_that_contains_volcanopy_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_programs_run_as_the_owner_of_the_folder_that_contains_volcanopy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of another user can read this folder: it is that of the checkout, or all packages of an installation."""
     sources = []
 
