@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from random import Random
 from statistics import fmean, median
 
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.outcome import Outcome
-from volcanopy.lab.simulate.workload import Job, JobAlternative
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.outcome import Outcome
+from volcanopy_lab.simulate.workload import Job, JobAlternative
 
 GROUPS, CARDS = 4, 4
 GPU = {"cpu": "4", "nvidia.com/gpu": "1"}

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from volcanopy.lab.simulate.generators import DAY, HOUR, lublin_size
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.generators import DAY, HOUR, lublin_size
+from volcanopy_lab.simulate.workload import Job
 
 _ESTIMATES = (
     60,

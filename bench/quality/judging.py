@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from random import Random
 
-from volcanopy.lab.simulate.generators import HOUR, at_load, lublin, lublin_size
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.generators import HOUR, at_load, lublin, lublin_size
+from volcanopy_lab.simulate.workload import Job
 
 CPUS, LOAD = 128, 0.9
 _HARMONIC = [(size & (size - 1) == 0 or 0.1) / size**1.5 for size in range(1, CPUS + 1)]

@@ -21,8 +21,8 @@ import numpy.typing as npt
 
 from volcanopy.api import quantity
 from volcanopy.jobcontroller.learnt_run_times import LearntRunTimes, key_of
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.engine import defaults
+from volcanopy_lab.simulate.workload import Job
 
 Order = Literal["fcfs", "sjf", "aged", "due"]
 """By age, by estimate, by estimate after the jobs that have waited for a day, which come by age, or by due times as the default does."""

@@ -22,17 +22,17 @@ from bench.quality.archive_like import LOGS, Log, archive_like
 from bench.quality.judging import GENERATORS
 from bench.quality.policies import CONSERVATIVE, EASY, FIRST_FIT, Policy, start_times
 from volcanopy.api import names, quantity
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
-from volcanopy.lab.simulate.inputs.swf import read_swf
-from volcanopy.lab.simulate.measures import Measures, measure
-from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.config import DEFAULT, parse
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.generators import ML_QUEUES, at_load, lublin, ml_mix
+from volcanopy_lab.simulate.inputs.swf import read_swf
+from volcanopy_lab.simulate.measures import Measures, measure
+from volcanopy_lab.simulate.outcome import JobOutcome, Outcome
+from volcanopy_lab.simulate.workload import Job
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from statistics import fmean, stdev
 from bench.quality.policies import EASY, FIRST_FIT, Policy, start_times
 from bench.quality.queueing import WORKLOADS
 from volcanopy.api import core
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.measures import THRESHOLD
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
 from volcanopy.testing.topology_notation import hypernode
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.measures import THRESHOLD
+from volcanopy_lab.simulate.workload import Job
 
 GPUS = 8
 """Of a node."""

@@ -7,11 +7,11 @@ import gc
 import time
 from random import Random
 
-from volcanopy.lab.simulate.cluster_description import equal_nodes, with_default_queue
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
+from volcanopy_lab.simulate.cluster_description import equal_nodes, with_default_queue
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.workload import Job
 
 MEAN = 3600.0
 """Mean run time in seconds."""

@@ -13,12 +13,12 @@ import pytest
 from tests.cli.run_commands import Outcome, run_in_process
 from volcanopy.api import core
 from volcanopy.cli.snapshot import document
-from volcanopy.lab.reports.source import read_cluster
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.scheduler.replay import CycleContext
 from volcanopy.testing.notation import NOW, world
+from volcanopy_lab.reports.source import read_cluster
 
 CLUSTER = """
 nodes:

@@ -7,7 +7,7 @@ import pytest
 from bench.quality.archive_like import LOGS, archive_like
 from bench.quality.policies import Policy, start_times
 from bench.quality.queueing import workload_of
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.workload import Job
 
 
 @pytest.mark.parametrize("name", LOGS)

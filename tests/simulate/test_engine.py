@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from volcanopy.api import core, names
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
-from volcanopy.lab.simulate.measures import Measures, bounded_slowdown, interval, measure
-from volcanopy.lab.simulate.outcome import JobEviction, JobOutcome, Outcome
-from volcanopy.lab.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.testing.notation import NOW, world
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
+from volcanopy_lab.simulate.measures import Measures, bounded_slowdown, interval, measure
+from volcanopy_lab.simulate.outcome import JobEviction, JobOutcome, Outcome
+from volcanopy_lab.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
 
 CHECKED = Options(checked=True)
 TWO_NODES = with_default_queue(equal_nodes(2, {"cpu": "4"}))

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from volcanopy.api import core, names
-from volcanopy.lab.simulate.cluster_description import read_description
-from volcanopy.lab.simulate.inputs import detected, read_openb_nodes, read_workload
-from volcanopy.lab.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
+from volcanopy_lab.simulate.cluster_description import read_description
+from volcanopy_lab.simulate.inputs import detected, read_openb_nodes, read_workload
+from volcanopy_lab.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
 
 SWF = """\
 ; UnixStartTime: 0

@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from volcanopy.admission.request import User
 from volcanopy.api import core, names
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues
-from volcanopy.lab.simulate.engine import START
-from volcanopy.lab.simulate.job_objects import TASK, JobObjectCache, JobObjects, Rejected, manifest, priority_class
-from volcanopy.lab.simulate.workload import Job, JobAlternative
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
 from volcanopy.whatif.kinds import created
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues
+from volcanopy_lab.simulate.engine import START
+from volcanopy_lab.simulate.job_objects import TASK, JobObjectCache, JobObjects, Rejected, manifest, priority_class
+from volcanopy_lab.simulate.workload import Job, JobAlternative
 
 LATER = START + timedelta(hours=1)
 JOBS = (

@@ -1,7 +1,7 @@
 """The textbook policies that the scheduler is compared with."""
 
 from bench.quality.policies import CONSERVATIVE, EASY, FIRST_FIT, Policy, start_times
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.workload import Job
 
 
 def job(name: str, submit: float, run_time: float, pods: int, estimate: float = 0.0) -> Job:

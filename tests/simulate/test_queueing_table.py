@@ -5,7 +5,7 @@ import pytest
 from bench.quality import queueing
 from bench.quality.judging import CPUS, GENERATORS
 from bench.quality.policies import FIRST_FIT, start_times
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.workload import Job
 
 
 def test_backfilling_does_not_delay_the_head() -> None:

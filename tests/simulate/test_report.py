@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from volcanopy.lab.reports.comparison import Comparison
-from volcanopy.lab.reports.figures import figures
-from volcanopy.lab.reports.report import html
-from volcanopy.lab.simulate.outcome import JobOutcome, JobRun, Outcome, SamplePoint
+from volcanopy_lab.reports.comparison import Comparison
+from volcanopy_lab.reports.figures import figures
+from volcanopy_lab.reports.report import html
+from volcanopy_lab.simulate.outcome import JobOutcome, JobRun, Outcome, SamplePoint
 
 
 def outcome(name: str, wait: float, seed: int = 1) -> Outcome:

@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from tests.scheduler.properties import STABLE_AFTER
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.lab.simulate.engine import Options, Simulator
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy_lab.simulate.engine import Options, Simulator
+from volcanopy_lab.simulate.workload import Job
 
 CHAINS = ("enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim, backfill")
 

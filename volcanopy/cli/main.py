@@ -44,14 +44,14 @@ MODULES = {
     "controller": _SERVICES,
     "admission": _SERVICES,
     "agent": _SERVICES,
-    "simulate": "volcanopy.lab.commands.simulate",
+    "simulate": "volcanopy_lab.commands.simulate",
     "sbatch": "volcanopy.cli.commands.sbatch",
     "squeue": "volcanopy.cli.commands.slurm",
     "top": "volcanopy.cli.commands.top",
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
 }
-"""Modules of other commands; those of :mod:`volcanopy.lab` are registered by their names only."""
+"""Modules of other commands; those of :mod:`volcanopy_lab` are registered by their names only."""
 _HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."
 
 

@@ -13,13 +13,13 @@ from tests.cli.ui.chromium import browser, needs_browser
 from tests.cli.ui.conftest import GANG
 from tests.cli.ui.test_server import get, page
 from tests.e2e.world import EXAMPLES
-from volcanopy.lab.reports.comparison import Comparison
-from volcanopy.lab.reports.report import write_report
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
-from volcanopy.lab.simulate.engine import Simulator
-from volcanopy.lab.simulate.generators import ML_QUEUES, ml_mix
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
+from volcanopy_lab.reports.comparison import Comparison
+from volcanopy_lab.reports.report import write_report
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
+from volcanopy_lab.simulate.engine import Simulator
+from volcanopy_lab.simulate.generators import ML_QUEUES, ml_mix
 
 pytestmark = needs_browser
 WIDTHS = (390, 1280, 2560)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-from volcanopy.lab.simulate.workload import Job, WorkloadError
+from volcanopy_lab.simulate.workload import Job, WorkloadError
 
 HOUR, DAY = 3600.0, 86400.0
 _BUCKETS = 48

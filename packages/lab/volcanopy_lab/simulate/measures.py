@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
+from volcanopy_lab.simulate.outcome import JobOutcome, Outcome
 
 THRESHOLD = 10.0
 """Seconds below which a run time counts as this, so that very short jobs do not dominate."""

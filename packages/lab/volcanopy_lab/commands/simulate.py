@@ -16,9 +16,9 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.files import text_of
 
 if TYPE_CHECKING:
-    from volcanopy.lab.reports.runs import SimulationRun
-    from volcanopy.lab.reports.source import SimulationInput
-    from volcanopy.lab.simulate.engine import Options
+    from volcanopy_lab.reports.runs import SimulationRun
+    from volcanopy_lab.reports.source import SimulationInput
+    from volcanopy_lab.simulate.engine import Options
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -58,7 +58,7 @@ class InputOptions:
 
     def source(self, workload: str) -> "SimulationInput":
         """Return the input. Raises CommandError."""
-        from volcanopy.lab.reports.source import SimulationInput
+        from volcanopy_lab.reports.source import SimulationInput
 
         first, dash, last = self.window.partition("-")
         if self.window and not (first and dash):
@@ -98,7 +98,7 @@ class RunOptions:
         """Return the runs. Raises CommandError."""
         from dataclasses import replace
 
-        from volcanopy.lab.reports.runs import SimulationRun
+        from volcanopy_lab.reports.runs import SimulationRun
 
         options = self._options()
         return [
@@ -108,7 +108,7 @@ class RunOptions:
         ]
 
     def _options(self) -> "Options":
-        from volcanopy.lab.simulate.engine import Options
+        from volcanopy_lab.simulate.engine import Options
 
         return Options(
             estimates=self.estimates.value,
@@ -119,8 +119,8 @@ class RunOptions:
         )
 
     def _configurations(self, cluster: str) -> list[tuple[str, str]]:
-        from volcanopy.lab.reports.source import configuration_of
         from volcanopy.scheduler.policy.config import DEFAULT
+        from volcanopy_lab.reports.source import configuration_of
 
         if not self.config:
             own = configuration_of(cluster) if cluster else ""
@@ -174,10 +174,10 @@ def simulate_command(
     """
     from volcanopy.api.quantity import counted
     from volcanopy.client.progress import progress
-    from volcanopy.lab.reports import job_files
-    from volcanopy.lab.reports.comparison import Comparison
-    from volcanopy.lab.reports.report import write_report
-    from volcanopy.lab.reports.runs import run_all
+    from volcanopy_lab.reports import job_files
+    from volcanopy_lab.reports.comparison import Comparison
+    from volcanopy_lab.reports.report import write_report
+    from volcanopy_lab.reports.runs import run_all
 
     tasks = runs.tasks(inputs.source(workload))
     for note in tasks[0].source.read(runs.seed).notes:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from volcanopy.api import names
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import run_times
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import expected_end, is_running
+from volcanopy_lab.simulate.workload import Job
 
 
 def existing_jobs(cluster: Cluster, start: datetime) -> Iterator[tuple[Job, list[str], list[str]]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from volcanopy.lab.simulate.workload import Job, WorkloadError
+from volcanopy_lab.simulate.workload import Job, WorkloadError
 
 
 @dataclass

@@ -18,13 +18,6 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from volcanopy.api import core
-from volcanopy.lab.simulate.accounts import QueueAllocations, is_gpu
-from volcanopy.lab.simulate.existing_jobs import existing_jobs
-from volcanopy.lab.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
-from volcanopy.lab.simulate.outcome import Outcome
-from volcanopy.lab.simulate.records import OpenJob, Records
-from volcanopy.lab.simulate.virtual_cluster import VirtualCluster
-from volcanopy.lab.simulate.workload import Estimates, Job, WorkloadError
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine.shares.usage_shares import usage_shares
@@ -34,6 +27,13 @@ from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
+from volcanopy_lab.simulate.accounts import QueueAllocations, is_gpu
+from volcanopy_lab.simulate.existing_jobs import existing_jobs
+from volcanopy_lab.simulate.job_objects import JobObjectCache, JobObjects, Rejected, priority_class
+from volcanopy_lab.simulate.outcome import Outcome
+from volcanopy_lab.simulate.records import OpenJob, Records
+from volcanopy_lab.simulate.virtual_cluster import VirtualCluster
+from volcanopy_lab.simulate.workload import Estimates, Job, WorkloadError
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """The date of the beginning."""
@@ -60,7 +60,7 @@ class Options:
     seed: int = 42
     """Seed of the workload, for the outcome."""
     estimates: str = "users"
-    """Which run times the scheduler is given: :data:`volcanopy.lab.simulate.workload.ESTIMATES`."""
+    """Which run times the scheduler is given: :data:`volcanopy_lab.simulate.workload.ESTIMATES`."""
     period: float = 1.0
     """Time between two cycles: events of one period are one step. 0 for a step at each time."""
     heartbeat: float = 600.0

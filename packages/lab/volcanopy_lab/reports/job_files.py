@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from volcanopy.client.errors import CommandError
-from volcanopy.lab.simulate.measures import bounded_slowdown
-from volcanopy.lab.simulate.outcome import JobOutcome, Outcome
+from volcanopy_lab.simulate.measures import bounded_slowdown
+from volcanopy_lab.simulate.outcome import JobOutcome, Outcome
 
 COLUMNS = ("configuration", "seed", *JobOutcome._fields, "bounded_slowdown")
 

@@ -14,15 +14,15 @@ from volcanopy.api import core, names, quantity
 from volcanopy.api.decoding import convert
 from volcanopy.client.errors import CommandError
 from volcanopy.client.files import text_of
-from volcanopy.lab.simulate import generators
-from volcanopy.lab.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
-from volcanopy.lab.simulate.inputs import detected, read_openb_nodes, read_workload
-from volcanopy.lab.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.model.measures import annotation
 from volcanopy.services.scheduler import replay
 from volcanopy.whatif import kinds
 from volcanopy.whatif.kinds import KINDS, ManifestError
+from volcanopy_lab.simulate import generators
+from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, read_description, with_default_queue
+from volcanopy_lab.simulate.inputs import detected, read_openb_nodes, read_workload
+from volcanopy_lab.simulate.workload import Job, WorkloadError, load_of, scaled, windowed
 
 GENERATORS: Mapping[str, Callable[..., list[Job]]] = {
     "lublin": generators.lublin,

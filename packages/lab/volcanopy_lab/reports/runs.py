@@ -11,11 +11,11 @@ from typing import Any
 from volcanopy.api.config_file import ConfigError
 from volcanopy.client.errors import CommandError
 from volcanopy.installed.scheduler_plugins import registry
-from volcanopy.lab.reports.source import SimulationInput
-from volcanopy.lab.simulate.engine import Options, SimulationError, Simulator
-from volcanopy.lab.simulate.outcome import Outcome
-from volcanopy.lab.simulate.workload import WorkloadError
 from volcanopy.scheduler.policy.config import parse
+from volcanopy_lab.reports.source import SimulationInput
+from volcanopy_lab.simulate.engine import Options, SimulationError, Simulator
+from volcanopy_lab.simulate.outcome import Outcome
+from volcanopy_lab.simulate.workload import WorkloadError
 
 _INTERVAL = 0.25
 """Seconds of processor time between reports of progress."""

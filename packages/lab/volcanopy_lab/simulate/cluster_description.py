@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names, quantity
 from volcanopy.api.model import Json
-from volcanopy.lab.simulate.workload import WorkloadError
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import problems_of_new
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
+from volcanopy_lab.simulate.workload import WorkloadError
 
 _QUEUE = kinds.BY_NAME["Queue"]
 _NODE_FIELDS = ("count", "name", "allocatable", "labels", "annotations", "taints")

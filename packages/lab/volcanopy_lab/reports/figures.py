@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from volcanopy.api.model import Json
 from volcanopy.client.durations import span
-from volcanopy.lab.simulate.measures import by_class
-from volcanopy.lab.simulate.outcome import JobOutcome, JobRun, Outcome, SamplePoint
+from volcanopy_lab.simulate.measures import by_class
+from volcanopy_lab.simulate.outcome import JobOutcome, JobRun, Outcome, SamplePoint
 
 _POINTS = 600
 """The most points of a line."""

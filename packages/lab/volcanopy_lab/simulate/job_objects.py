@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from volcanopy.admission.request import User
 from volcanopy.api import core, names
 from volcanopy.api.model import Json
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.whatif.admission import SUPERUSER, admit
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers
 from volcanopy.whatif.kinds import created
+from volcanopy_lab.simulate.workload import Job
 
 TASK = "main"
 _SAMPLE = "volcanopy-simulated-job"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from volcanopy.api.model import Json
 from volcanopy.cli.framework.tables import plain_table
 from volcanopy.client.durations import span
-from volcanopy.lab.simulate.measures import Interval, Measures, measure, over_seeds
-from volcanopy.lab.simulate.outcome import Outcome
+from volcanopy_lab.simulate.measures import Interval, Measures, measure, over_seeds
+from volcanopy_lab.simulate.outcome import Outcome
 
 
 def _count(value: float) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.lab.simulate.accounts import RESOURCES, QueueAllocations, amounts_of
-from volcanopy.lab.simulate.outcome import JobEviction, JobOutcome, JobRun, Outcome, SamplePoint
-from volcanopy.lab.simulate.workload import Job
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.whatif.cluster import Cluster
+from volcanopy_lab.simulate.accounts import RESOURCES, QueueAllocations, amounts_of
+from volcanopy_lab.simulate.outcome import JobEviction, JobOutcome, JobRun, Outcome, SamplePoint
+from volcanopy_lab.simulate.workload import Job
 
 PLACEMENTS = 5000
 """The most runs in the Gantt chart."""

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable
 
 from volcanopy.api import core, names
-from volcanopy.lab.simulate.cluster_description import equal_nodes
-from volcanopy.lab.simulate.inputs.columns import Row, Trace, TraceFormat, rows
-from volcanopy.lab.simulate.workload import Job
+from volcanopy_lab.simulate.cluster_description import equal_nodes
+from volcanopy_lab.simulate.inputs.columns import Row, Trace, TraceFormat, rows
+from volcanopy_lab.simulate.workload import Job
 
 CARD = 1000
 """GPU memory of a card of an openb trace: a thousandth of a card is a unit."""

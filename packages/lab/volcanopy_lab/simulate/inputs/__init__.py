@@ -1,6 +1,6 @@
 """Readers of workloads in files: traces of clusters, archives and finished jobs."""
 
-from volcanopy.lab.simulate.inputs.cluster_traces import (
+from volcanopy_lab.simulate.inputs.cluster_traces import (
     BORG,
     OPENB,
     PHILLY,
@@ -9,10 +9,10 @@ from volcanopy.lab.simulate.inputs.cluster_traces import (
     read_openb_nodes,
     read_philly,
 )
-from volcanopy.lab.simulate.inputs.columns import Trace, from_beginning
-from volcanopy.lab.simulate.inputs.finished_jobs import read_finished_jobs
-from volcanopy.lab.simulate.inputs.swf import read_swf
-from volcanopy.lab.simulate.workload import WorkloadError
+from volcanopy_lab.simulate.inputs.columns import Trace, from_beginning
+from volcanopy_lab.simulate.inputs.finished_jobs import read_finished_jobs
+from volcanopy_lab.simulate.inputs.swf import read_swf
+from volcanopy_lab.simulate.workload import WorkloadError
 
 FORMATS = ("swf", "openb", "philly", "borg", "jobs")
 _TABLES = {"openb": OPENB, "philly": PHILLY, "borg": BORG}

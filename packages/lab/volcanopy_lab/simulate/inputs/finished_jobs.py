@@ -8,8 +8,8 @@ from typing import Any
 
 from volcanopy.api import names, quantity
 from volcanopy.api.model import parse_duration
-from volcanopy.lab.simulate.inputs.columns import Trace
-from volcanopy.lab.simulate.workload import Job, WorkloadError
+from volcanopy_lab.simulate.inputs.columns import Trace
+from volcanopy_lab.simulate.workload import Job, WorkloadError
 
 
 def read_finished_jobs(text: str) -> Trace:

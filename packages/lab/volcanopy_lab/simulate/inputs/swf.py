@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from volcanopy.api import names
-from volcanopy.lab.simulate.inputs.columns import Trace
-from volcanopy.lab.simulate.workload import Job, WorkloadError
+from volcanopy_lab.simulate.inputs.columns import Trace
+from volcanopy_lab.simulate.workload import Job, WorkloadError
 
 FIELDS = 18
 

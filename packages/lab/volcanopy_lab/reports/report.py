@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 
 from volcanopy.client.errors import CommandError
-from volcanopy.lab.reports.comparison import Comparison
-from volcanopy.lab.reports.figures import figures
+from volcanopy_lab.reports.comparison import Comparison
+from volcanopy_lab.reports.figures import figures
 
 _ASSETS = resources.files("volcanopy.cli.ui") / "assets"
 _MODULES = ("uPlot.min.js", "dom.js", "charts.js", "report.js")
