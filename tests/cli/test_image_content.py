@@ -1,5 +1,6 @@
-"""The image has neither the embedded API server nor the embedded cluster, and its modules need neither."""
+"""The image has neither the embedded cluster nor the simulator, and its modules need neither."""
 
+import re
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 
 from hack.image import ROOT, context_files
 
-WITHOUT = ("embedded_apiserver", "volcanopy_local")
+WITHOUT = ("embedded_apiserver", "volcanopy_lab", "volcanopy_local")
 """What the image has not."""
 MAIN = "from volcanopy.__main__ import main; main()"
 BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
@@ -32,16 +33,30 @@ def test_every_module_of_the_image_can_be_imported_there() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["local", "--help"], ["local", "up"], ["local", "run", "job.yaml"]])
-def test_a_command_that_needs_the_embedded_cluster_says_so(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "content", "extra"),
+    [
+        (["local", "--help"], "embedded cluster", "local"),
+        (["local", "up"], "embedded cluster", "local"),
+        (["local", "run", "job.yaml"], "embedded cluster", "local"),
+        (["simulate", "ml", "--seeds", "2"], "simulator", "lab"),
+        (["simulate", "--help"], "simulator", "lab"),
+    ],
+)
+def test_a_command_of_another_distribution_names_the_extra_that_installs_it(
+    arguments: list[str], content: str, extra: str
+) -> None:
     result = run(MAIN, *arguments)
     assert result.returncode == 1
-    assert result.stderr.startswith("volcanopy: this installation has no embedded cluster"), result.stderr
+    sentence = f"volcanopy: this installation has no {content}, which this command needs: install volcanopy[{extra}]"
+    assert result.stderr.startswith(sentence), result.stderr
     assert result.stderr.count("\n") == 1
 
 
-def test_the_help_lists_the_commands_of_the_embedded_cluster() -> None:
-    assert "\n  local " in run(MAIN, "--help").stdout
+def test_the_help_lists_the_commands_of_other_distributions() -> None:
+    text = run(MAIN, "--help").stdout
+    assert "\n  local " in text
+    assert re.search(r"^  simulate +Not installed\.$", text, re.MULTILINE), text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ add one.
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from volcanopy.cli import slurm, standard_output
 from volcanopy.cli.framework.command import SETTINGS, LazyGroup, command
@@ -51,7 +52,7 @@ MODULES = {
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
 }
-"""Modules of other commands; those of :mod:`volcanopy_lab` are registered by their names only."""
+"""Modules of other commands. Those of other distributions are registered by their names only, and may be missing."""
 _HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."
 
 
@@ -65,8 +66,30 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of that name."""
         if cmd_name in MODULES and cmd_name not in self.commands:
-            self.commands.update(typer.main.get_group(import_module(MODULES[cmd_name]).app).commands)
+            self.commands.update(_imported(cmd_name))
         return self.commands.get(cmd_name)
+
+
+def _imported(name: str) -> Mapping[str, Any]:
+    """Return the commands of the module; one that reports what to install if it is missing."""
+    try:
+        return typer.main.get_group(import_module(MODULES[name]).app).commands
+    except ModuleNotFoundError as fault:
+        from volcanopy.cli.usage_errors import missing_part
+
+        error = missing_part(fault)
+        if error is None:
+            raise
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    def report() -> None:
+        raise error
+
+    return {
+        name: TyperCommand(
+            name, callback=report, help="Not installed.", add_help_option=False, context_settings=settings
+        )
+    }
 
 
 app = typer.Typer(

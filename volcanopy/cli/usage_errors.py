@@ -12,10 +12,8 @@ from volcanopy.client.errors import CommandError
 
 _NO_NUMBER = re.compile(r"'(?P<value>.*)' is not a valid (?P<type>int|float)", re.DOTALL)
 _NOT_IN_RANGE = re.compile(r"(?P<value>\S+) is not in the range ")
-_MISSING = {
-    "volcanopy_local": "this installation has no embedded cluster, which this command needs: install volcanopy[local], the image has none"
-}
-"""By the import package of a distribution that volcanopy does not need: the error of commands that it has."""
+_OPTIONAL = {"volcanopy_lab": ("simulator", "lab"), "volcanopy_local": ("embedded cluster", "local")}
+"""By the import package of a distribution that an installation may lack: what it is, and the extra that installs it."""
 
 
 def print_usage_error(fault: typer.TyperException) -> None:
@@ -65,5 +63,9 @@ def _suggestion(option: str, subcommand: TyperCommand) -> str:
 
 def missing_part(fault: ModuleNotFoundError) -> CommandError | None:
     """Return the error for a command whose modules are not installed; None for another missing module."""
-    sentence = _MISSING.get((fault.name or "").partition(".")[0])
-    return CommandError(sentence) if sentence is not None else None
+    content, extra = _OPTIONAL.get((fault.name or "").partition(".")[0], ("", ""))
+    if not content:
+        return None
+    return CommandError(
+        f"this installation has no {content}, which this command needs: install volcanopy[{extra}], the image has none"
+    )
