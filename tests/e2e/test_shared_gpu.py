@@ -4,8 +4,8 @@ from collections import Counter
 
 from tests.e2e.world import EXAMPLES, JOBS, PODS, World, example, phase_of
 from volcanopy.api import names
+from volcanopy.api.builtin import gpu_annotations
 from volcanopy.cli.manifests import read
-from volcanopy.devices.gpus import gpu_annotations
 from volcanopy.kube.client.kinds import Json
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy_local.cluster import LocalCluster, Parts

@@ -68,8 +68,8 @@ TOPOLOGY_DECISION = "volcanopy.io/topology-decision"
 PREEMPTOR = "volcanopy.io/preemptor"
 """``namespace/name`` of the job for which the scheduler evicts the pod, set with its condition ``DisruptionTarget``."""
 
-# Names that Volcano's and NVIDIA's device plugins read and write, the defaults of the table in
-# volcanopy.devices.gpus.device_names. On bound pods: annotations with the devices allocated to them.
+# Names that Volcano's and NVIDIA's device plugins read and write, the defaults of `deviceshare.names`.
+# On bound pods: annotations with the devices allocated to them.
 GPU_INDEX = "volcano.sh/gpu-index"
 PREDICATE_TIME = "volcano.sh/predicate-time"
 VGPU_NODE = "volcano.sh/vgpu-node"
@@ -102,6 +102,14 @@ GPU_TYPE_AVOID = "nvidia.com/nouse-gputype"
 VGPU_REGISTER = "volcano.sh/node-vgpu-register"
 VGPU_HANDSHAKE = "volcano.sh/node-vgpu-handshake"
 GPU_UNHEALTHY = "volcano.sh/gpu-unhealthy-ids"
+
+GPU_NAMES = frozenset({
+    GPU_INDEX, PREDICATE_TIME, VGPU_NODE, VGPU_TIME, VGPU_IDS, VGPU_TO_ALLOCATE, BIND_PHASE, BIND_TIME,
+    GPU_MEMORY, GPU_NUMBER, VGPU_NUMBER, VGPU_MEMORY, VGPU_PERCENTAGE, VGPU_CORES,
+    VGPU_MODE, VGPU_USE, VGPU_AVOID, VGPU_GROUP_POLICY, GPU_TYPE_USE, GPU_TYPE_AVOID,
+    VGPU_REGISTER, VGPU_HANDSHAKE, GPU_UNHEALTHY,
+})  # fmt: skip
+"""The resources and annotations of GPUs: what `deviceshare.names` can rename."""
 
 PERCENTAGE_SUFFIX = "-percentage"
 """The end of names of resources that are a part of a device: nodes have no amount of them."""

@@ -24,7 +24,6 @@ from volcanopy.api.scheduling import PodGroup, Queue
 from volcanopy.api.topology import HyperNode, NumaTopology
 from volcanopy.cli.manifests import read
 from volcanopy.client.errors import CommandError
-from volcanopy.devices.gpus.device_names import DeviceNames
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, plugin_problems
 
 _DOMAIN = "volcano.sh"
@@ -32,9 +31,7 @@ _OUR_DOMAIN = "volcanopy.io"
 _CONTROLLER_ACTIONS = ("EnqueueJob", "SyncJob", "SyncQueue", "OpenQueue", "CloseQueue")
 _SCHEDULERS = {"volcano": names.SCHEDULER}
 _SCHEDULER_LINE = re.compile(r"schedulerName[\"']?\s*:\s*[\"']?volcano\b(?!py)")
-_DEVICES = frozenset(
-    f"{prefix}{field.alias}" for prefix in ("", "requests.", "limits.") for field in DeviceNames.model_fields.values()
-)
+_DEVICES = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in names.GPU_NAMES)
 """Resources and annotations of Volcano's device plugins."""
 _READ_HERE = re.compile(
     r"[^.]*|(admissionregistration|apiextensions|networking|node|rbac\.authorization|resource|scheduling|storage)\.k8s\.io"

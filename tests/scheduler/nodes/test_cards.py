@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from tests.scheduler.reference import cards as reference_cards
 from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import Card, CardShare
 from volcanopy.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
     PODS,
-    Card,
     CardCriteria,
     CardOrder,
     CardRequest,
-    CardShare,
     card_table,
     choose,
 )
-from volcanopy.devices.gpus import gpu_annotations
+from volcanopy.devices.gpus import gpu_requests
 
 LOADS = st.builds(
     Load,
@@ -118,7 +118,7 @@ def test_vgpu_requests_default_to_one_card_and_all_of_its_memory() -> None:
     spec = core.PodSpec(
         containers=(container(vgpu_memory="100"), container(), container(vgpu_number="2", vgpu_cores="50"))
     )
-    assert gpu_annotations.vgpu_requests(spec) == (
+    assert gpu_requests.vgpu_requests(spec) == (
         CardRequest(memory=100),
         None,
         CardRequest(number=2, percent=100, cores=50),
@@ -127,7 +127,7 @@ def test_vgpu_requests_default_to_one_card_and_all_of_its_memory() -> None:
 
 def test_shared_memory_request_is_the_sum_of_containers_or_the_largest_init_container() -> None:
     both = (container(gpu_memory="3"), container(gpu_memory="4"))
-    assert gpu_annotations.shared_memory_requests(core.PodSpec(containers=both)) == (CardRequest(memory=7),)
+    assert gpu_requests.shared_memory_requests(core.PodSpec(containers=both)) == (CardRequest(memory=7),)
     spec = core.PodSpec(containers=both, init_containers=(container(gpu_memory="9"),))
-    assert gpu_annotations.shared_memory_requests(spec) == (CardRequest(memory=9),)
-    assert gpu_annotations.shared_memory_requests(core.PodSpec(containers=(container(),))) == ()
+    assert gpu_requests.shared_memory_requests(spec) == (CardRequest(memory=9),)
+    assert gpu_requests.shared_memory_requests(core.PodSpec(containers=(container(),))) == ()

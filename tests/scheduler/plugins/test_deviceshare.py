@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, configured, made, seen
 from volcanopy.api import names
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import Card
 from volcanopy.devices.cards import device_kind
-from volcanopy.devices.cards.card_selection import Card
-from volcanopy.devices.gpus import gpu_annotations, shared_gpus
+from volcanopy.devices.gpus import shared_gpus
+from volcanopy.devices.gpus.device_names import DeviceNames
 from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
@@ -173,6 +175,10 @@ def test_a_node_whose_device_plugin_has_gone_offers_no_cards() -> None:
         job a: 2 x cpu=1 {names.VGPU_NUMBER}=1 {names.VGPU_MEMORY}=100
     """
     assert cards(made(seen(text), by("vgpu"))) == {"a-0": "n2 GPU-b", "a-1": "n2 GPU-b"}
+
+
+def test_every_name_of_gpus_may_be_changed() -> None:
+    assert {field.alias for field in DeviceNames.model_fields.values()} == names.GPU_NAMES
 
 
 def test_resources_and_annotations_may_have_other_names() -> None:

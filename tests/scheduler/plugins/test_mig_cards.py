@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
-from volcanopy.devices.cards.card_selection import CardShare
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import CardShare
 from volcanopy.devices.cards.instances import UNKNOWN, Instance, instance_table
-from volcanopy.devices.gpus import gpu_annotations, shared_gpus
+from volcanopy.devices.gpus import shared_gpus
 from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.model.plan import Bind, Plan
 

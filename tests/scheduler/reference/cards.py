@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcanopy.devices.cards.card_selection import ALL_CORES, CardOrder, CardRequest
+from volcanopy.api.builtin.gpu_annotations import ALL_CORES
+from volcanopy.devices.cards.card_selection import CardOrder, CardRequest
 
 
 @dataclass

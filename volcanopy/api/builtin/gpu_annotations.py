@@ -1,4 +1,4 @@
-"""Parsing of GPUs: the cards of nodes, the requests of pods, and the annotations with assigned cards.
+"""The shared GPUs that nodes list, and the shares of them in the annotations of pods, as device plugins write and read them.
 
 A cluster uses one of two modes. *Shared GPUs*: a node has an allocatable amount of GPU memory and a number of cards, a pod
 requests memory of one card, or whole cards; cards are identified by number. *vGPUs*: the device plugin of a node lists its
@@ -6,17 +6,42 @@ cards in an annotation, a container requests memory and cores of one or several 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from volcanopy.api import core, quantity
-from volcanopy.devices.cards.card_selection import Card, CardRequest, CardShare
-from volcanopy.devices.gpus.device_names import DEFAULT, DeviceNames
 
+ALL_CORES = 100
 HAMI_CORE = "hami-core"
 MIG = "mig"
 _SLOTS = 1 << 31
 """The number of pods per card where only its memory limits them."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card as reported by its node."""
+
+    id: str
+    memory: int
+    slots: int
+    type: str = ""
+    healthy: bool = True
+    cores: int = ALL_CORES
+
+
+class CardShare(NamedTuple):
+    """The share of a pod in one card, by the card's id; all of its memory if ``whole``.
+
+    ``instance`` is the name of its instance on a card in MIG mode; ``memory`` is then what the pod requests.
+    """
+
+    id: str
+    memory: int
+    cores: int = 0
+    whole: bool = False
+    instance: str = ""
 
 
 class VgpuRegister(NamedTuple):
@@ -25,9 +50,6 @@ class VgpuRegister(NamedTuple):
     cards: tuple[Card, ...] = ()
     mode: str = HAMI_CORE
     readable: bool = True
-
-
-# Shared GPUs
 
 
 @lru_cache(maxsize=16384)
@@ -39,27 +61,13 @@ def shared_cards(memory: int, number: int, unhealthy: str) -> tuple[Card, ...]:
     return tuple(Card(str(card), memory // number, _SLOTS, healthy=str(card) not in ids) for card in range(number))
 
 
-def shared_memory_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
-    """Return the memory that a pod requests of one card; empty without a request."""
-    units = _pod_limit(spec, named.gpu_memory)
-    return (CardRequest(memory=units),) if units else ()
-
-
-def whole_card_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
-    """Return the number of whole cards that a pod requests; empty without a request."""
-    number = _pod_limit(spec, named.gpu_number)
-    return (CardRequest(number=number, whole=True),) if number else ()
-
-
 @lru_cache(maxsize=16384)
-def shared_gpu_shares(annotation: str, request: CardRequest | None) -> tuple[CardShare, ...]:
-    """Return the shares of a pod in the cards of its annotation; whole cards without a request for memory."""
-    whole = request is None or request.whole
-    memory = 0 if request is None or whole else request.memory
-    return tuple(CardShare(card.strip(), memory, whole=whole) for card in annotation.split(",") if card.strip())
+def shared_gpu_shares(annotation: str, memory: int) -> tuple[CardShare, ...]:
+    """Return the shares of a pod in the cards of its annotation; whole cards if it requests no memory of one."""
+    return tuple(CardShare(card.strip(), memory, whole=not memory) for card in annotation.split(",") if card.strip())
 
 
-def _pod_limit(spec: core.PodSpec, resource: str) -> int:
+def pod_limit(spec: core.PodSpec, resource: str) -> int:
     """Return the sum of the limits of the containers, or the largest limit of an init container."""
     total = sum(limit(container, resource) for container in spec.containers)
     return max([total, *(limit(container, resource) for container in spec.init_containers)])
@@ -69,9 +77,6 @@ def limit(container: core.Container, resource: str) -> int:
     """Return the limit of a container, in base units; its request without one."""
     value = container.resources.limits.get(resource, container.resources.requests.get(resource, 0))
     return quantity.amount(resource, value)
-
-
-# vGPUs
 
 
 @lru_cache(maxsize=16384)
@@ -94,22 +99,6 @@ def parse_register(annotation: str, handshake: str = "") -> VgpuRegister:
             return VgpuRegister(readable=False)
         mode = fields[5] if len(fields) > 5 and fields[5] else HAMI_CORE
     return VgpuRegister(tuple(cards), mode)
-
-
-def vgpu_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:
-    """Return the request of each container, None without one; empty if no container has one."""
-    requests = tuple(_vgpu_request(container, named) for container in spec.containers)
-    return requests if any(requests) else ()
-
-
-def _vgpu_request(container: core.Container, named: DeviceNames) -> CardRequest | None:
-    memory, percent = limit(container, named.vgpu_memory), limit(container, named.vgpu_percentage)
-    number = limit(container, named.vgpu_number) or (1 if memory or percent else 0)
-    if not number:
-        return None
-    if not memory and not percent:
-        percent = 100
-    return CardRequest(number, memory, 0 if memory else percent, limit(container, named.vgpu_cores))
 
 
 def format_vgpus(containers: Iterable[Sequence[tuple[str, str, int, int]]]) -> str:

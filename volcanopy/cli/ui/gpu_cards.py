@@ -1,10 +1,10 @@
 """Shared GPUs on the map of nodes: which part of the memory of each card each job uses."""
 
 from volcanopy.api import core, names, quantity
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import Card
 from volcanopy.api.quantity import QuantityError
 from volcanopy.cli.ui.node_usage import NodeUsage
-from volcanopy.devices.cards.card_selection import Card
-from volcanopy.devices.gpus import gpu_annotations
 
 
 def cards_of(node: core.Node) -> tuple[Card, ...]:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from volcanopy.api import names, quantity
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import CardShare
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.core import Pod
 from volcanopy.api.quantity import QuantityError
-from volcanopy.devices.cards.card_selection import CardShare
-from volcanopy.devices.gpus import gpu_annotations
 
 _OVER = frozenset({"Succeeded", "Failed"})
 
@@ -78,5 +78,4 @@ def shares_of(pod: Pod) -> tuple[CardShare, ...]:
         return gpu_annotations.vgpu_shares(cards)
     if not (cards := notes.get(names.GPU_INDEX)):
         return ()
-    requests = gpu_annotations.shared_memory_requests(pod.spec)
-    return gpu_annotations.shared_gpu_shares(cards, requests[0] if requests else None)
+    return gpu_annotations.shared_gpu_shares(cards, gpu_annotations.pod_limit(pod.spec, names.GPU_MEMORY))

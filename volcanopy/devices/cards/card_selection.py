@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card
 from volcanopy.devices.cards.instances import UNKNOWN, InstanceTable, instance_table
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 
@@ -19,7 +20,6 @@ PODS, MEMORY, CORES = 0, 1, 2
 The last rows count pods by instance of a card in MIG mode, if there are such cards.
 """
 FIRST_RULE = 3
-ALL_CORES = 100
 
 
 class CardOrder(Enum):
@@ -67,18 +67,6 @@ class CardTable:
         ]
 
 
-@dataclass(frozen=True)
-class Card:
-    """One card as reported by its node."""
-
-    id: str
-    memory: int
-    slots: int
-    type: str = ""
-    healthy: bool = True
-    cores: int = ALL_CORES
-
-
 def card_table(
     of_nodes: Sequence[Sequence[Card]], instances: Callable[[Sequence[str], Rows], InstanceTable] | None = None
 ) -> CardTable:
@@ -119,19 +107,6 @@ class CardSizes:
         sizes = np.array([*self.parts, self.whole], dtype=np.int64)
         position = np.searchsorted(sizes[:-1], memory)
         return np.where(memory > max((self.capacity, *self.parts)), memory, sizes[position])
-
-
-class CardShare(NamedTuple):
-    """The share of a pod in one card, by the card's id; all of its memory if ``whole``.
-
-    ``instance`` is the name of its instance on a card in MIG mode; ``memory`` is then what the pod requests.
-    """
-
-    id: str
-    memory: int
-    cores: int = 0
-    whole: bool = False
-    instance: str = ""
 
 
 @dataclass(frozen=True)

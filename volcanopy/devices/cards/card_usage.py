@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from volcanopy.api.builtin.gpu_annotations import CardShare
 from volcanopy.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
@@ -14,7 +15,6 @@ from volcanopy.devices.cards.card_selection import (
     CardChoice,
     CardCriteria,
     CardOrder,
-    CardShare,
     CardTable,
     choose,
 )

@@ -11,15 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcanopy.devices.cards.card_selection import (
-    Card,
-    CardChoice,
-    CardCriteria,
-    CardOrder,
-    CardShare,
-    CardTable,
-    card_table,
-)
+from volcanopy.api.builtin.gpu_annotations import Card, CardShare
+from volcanopy.devices.cards.card_selection import CardChoice, CardCriteria, CardOrder, CardTable, card_table
 from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.api import core
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card
 from volcanopy.api.names import GPU_INDEX, GPU_LOCK, VGPU_IDS, VGPU_LOCK
 from volcanopy.devices.cards.card_selection import (
-    ALL_CORES,
     CORES,
     FIRST_RULE,
     MEMORY,
     PODS,
-    Card,
     CardCriteria,
     CardOrder,
     CardRequest,
@@ -25,7 +25,7 @@ from volcanopy.devices.cards.card_selection import (
 from volcanopy.devices.cards.card_usage import AssignedCards, matching_rules
 from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
 from volcanopy.devices.cards.instances import InstanceTable
-from volcanopy.devices.gpus import gpu_annotations
+from volcanopy.devices.gpus import gpu_requests
 from volcanopy.devices.gpus.device_names import DeviceNames
 from volcanopy.devices.gpus.mig_geometries import MigGeometries, mig_instances
 from volcanopy.scheduler.ledger.cluster import Cluster
@@ -176,9 +176,9 @@ class SharedGpus(DeviceKind):
 
     def _read_requests(self) -> dict[int, tuple[CardRequest | None, ...]]:
         read: Callable[[core.PodSpec, DeviceNames], tuple[CardRequest | None, ...]] = {
-            "memory": gpu_annotations.shared_memory_requests,
-            "number": gpu_annotations.whole_card_requests,
-            "vgpu": gpu_annotations.vgpu_requests,
+            "memory": gpu_requests.shared_memory_requests,
+            "number": gpu_requests.whole_card_requests,
+            "vgpu": gpu_requests.vgpu_requests,
         }[self._mode]
         return {
             number: requests
@@ -320,8 +320,8 @@ class SharedGpus(DeviceKind):
         if self._vgpu:
             shares = gpu_annotations.vgpu_shares(notes.get(VGPU_IDS, ""))
         else:
-            requests = self._requested.get(int(self.cluster.snapshot.tasks.shape[pod.row]), (None,))
-            shares = gpu_annotations.shared_gpu_shares(notes.get(GPU_INDEX, ""), requests[0])
+            request = self._requested.get(int(self.cluster.snapshot.tasks.shape[pod.row]), (None,))[0]
+            shares = gpu_annotations.shared_gpu_shares(notes.get(GPU_INDEX, ""), request.memory if request else 0)
         return shares, matching_rules(self._exclusive, pod.pod.metadata.labels)
 
     # Annotations of bound pods

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from volcanopy.api import core, names
-from volcanopy.devices.cards.card_selection import Card, CardShare
-from volcanopy.devices.gpus.gpu_annotations import limit
+from volcanopy.api.builtin.gpu_annotations import Card, CardShare, limit
 
 ON, OFF, ANY = "yes", "no", "null"
 """Whether a pod uses the chip's unit for images (DVPP): it does, it does not, or this does not matter."""

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volcanopy.api import core, names
-from volcanopy.devices.cards.card_selection import ALL_CORES, Card, CardChoice, CardCriteria, CardRequest
+from volcanopy.api.builtin import gpu_annotations
+from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card, limit
+from volcanopy.devices.cards.card_selection import CardChoice, CardCriteria, CardRequest
 from volcanopy.devices.cards.card_usage import AssignedCards
 from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
-from volcanopy.devices.gpus import gpu_annotations
-from volcanopy.devices.gpus.gpu_annotations import limit
 from volcanopy.devices.npus.npu_kinds import NpuKind
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from volcanopy.api import names
+from volcanopy.api.builtin.gpu_annotations import Card, limit
 from volcanopy.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
-    Card,
     CardCriteria,
     CardOrder,
     CardRequest,
@@ -19,7 +19,6 @@ from volcanopy.devices.cards.card_selection import (
 )
 from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.devices.cards.device_kind import DeviceKind, Shares
-from volcanopy.devices.gpus.gpu_annotations import limit
 from volcanopy.devices.npus import chip_templates
 from volcanopy.devices.npus.chip_templates import ANY, CPUS, OFF, ON, REAL, TEMPLATES, WITH_LESS_CPU
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
