@@ -32,6 +32,7 @@ from hack.helm import helm
 CHART = ROOT / "charts" / "volcanopy"
 FIRST_COMMANDS = {
     "volcanopy": ("volcanopy", "--version"),
+    "volcanopy[lab]": ("volcanopy", "simulate", "ml:jobs=3,days=0.1"),
     "volcanopy[local]": ("volcanopy", "local", "up", "--help"),
     "volcanopy[snakemake]": ("snakemake", "--executor", "volcanopy", "--version"),
     "embedded-apiserver": ("embedded-apiserver", "--help"),
