@@ -46,7 +46,7 @@ VIOLATIONS = {
     "start of controller and admission": ("volcanopy.installed.job_plugins", "volcanopy.scheduler.core"),
     "kopf": ("volcanopy.services.controllers.jobs", "kopf"),
     "start of the scheduler": ("volcanopy.services.scheduler.writers.applier", "volcanopy.whatif.engine"),
-    "devices of vendors": ("volcanopy.scheduler.nodes.assignments", "volcanopy.devices.deviceshare"),
+    "devices of vendors": ("volcanopy.scheduler.nodes.assignments", "volcanopy_policies.devices.deviceshare"),
     "scheduler": ("volcanopy.scheduler.ledger.ledger", "volcanopy.scheduler.engine.session"),
     "invariants": ("volcanopy.scheduler.invariants.gangs", "volcanopy.scheduler.model.subgroups"),
     "plugins": ("volcanopy.scheduler.policies.order.drf", "volcanopy.scheduler.policies.order.gang"),

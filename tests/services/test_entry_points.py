@@ -61,7 +61,7 @@ def test_optional_policies_are_imported_when_a_configuration_names_them() -> Non
 import sys
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.scheduler.policy.config import default, parse
-policies = lambda: sorted(name for name in sys.modules if name.startswith("volcanopy.policies."))
+policies = lambda: sorted(name for name in sys.modules if name.startswith("volcanopy_policies."))
 plugins = registry()
 default(plugins)
 print(policies())
@@ -69,7 +69,7 @@ parse("actions: allocate\\ntiers: [{plugins: [{name: demand}]}]", plugins)
 print(policies())
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n['volcanopy.policies.demand']\n"
+    assert run.stdout == "[]\n['volcanopy_policies.demand']\n"
 
 
 def test_a_broken_package_that_no_configuration_names_stops_nothing(

@@ -9,7 +9,7 @@ from tests.scheduler.reference.cards import Load
 from volcanopy.api import core
 from volcanopy.api.builtin import gpu_annotations
 from volcanopy.api.builtin.gpu_annotations import Card, CardShare
-from volcanopy.devices.cards.card_selection import (
+from volcanopy_policies.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -20,7 +20,7 @@ from volcanopy.devices.cards.card_selection import (
     card_table,
     choose,
 )
-from volcanopy.devices.gpus import gpu_requests
+from volcanopy_policies.devices.gpus import gpu_requests
 
 LOADS = st.builds(
     Load,

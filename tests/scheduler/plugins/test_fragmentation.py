@@ -9,9 +9,6 @@ import pytest
 from bench import growth, quality_gpu
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import names
-from volcanopy.devices.cards import card_usage
-from volcanopy.devices.cards.card_selection import choose
-from volcanopy.devices.cards.card_usage import SessionCards
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -21,6 +18,9 @@ from volcanopy.scheduler.nodes.devices.pod_mix import Mix, PodClass, gpu_resourc
 from volcanopy.scheduler.policy.config import DEFAULT, default, parse
 from volcanopy.testing import random_worlds
 from volcanopy.testing.notation import NOW, all_policies
+from volcanopy_policies.devices.cards import card_usage
+from volcanopy_policies.devices.cards.card_selection import choose
+from volcanopy_policies.devices.cards.card_usage import SessionCards
 
 ALONE: dict[str, dict[str, object]] = {"gang": {}, "predicates": {}, "fragmentation": {}}
 SHARED: dict[str, dict[str, object]] = {

@@ -12,10 +12,10 @@ from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.api import names
 from volcanopy.api.builtin import gpu_annotations
 from volcanopy.api.builtin.gpu_annotations import CardShare
-from volcanopy.devices.cards.instances import UNKNOWN, Instance, instance_table
-from volcanopy.devices.gpus import shared_gpus
-from volcanopy.devices.gpus.shared_gpus import SharedGpus
 from volcanopy.scheduler.model.plan import Bind, Plan
+from volcanopy_policies.devices.cards.instances import UNKNOWN, Instance, instance_table
+from volcanopy_policies.devices.gpus import shared_gpus
+from volcanopy_policies.devices.gpus.shared_gpus import SharedGpus
 
 ROOM = f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=400000 {names.VGPU_CORES}=1000"
 A100 = "NVIDIA-NVIDIA A100-SXM4-40GB"

@@ -7,11 +7,11 @@ import pytest
 
 from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import core
-from volcanopy.devices.npus import mind_cluster_npus
-from volcanopy.devices.npus.chip_templates import TEMPLATES, ChipPart
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.testing.notation import NOW, world
+from volcanopy_policies.devices.npus import mind_cluster_npus
+from volcanopy_policies.devices.npus.chip_templates import TEMPLATES, ChipPart
 
 CORES = "huawei.com/npu-core"
 REAL = "huawei.com/AscendReal"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from volcanopy.api.builtin.gpu_annotations import ALL_CORES
-from volcanopy.devices.cards.card_selection import CardOrder, CardRequest
+from volcanopy_policies.devices.cards.card_selection import CardOrder, CardRequest
 
 
 @dataclass

@@ -8,7 +8,13 @@ import numpy as np
 
 from volcanopy.api import names
 from volcanopy.api.builtin.gpu_annotations import Card, limit
-from volcanopy.devices.cards.card_selection import (
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.claim_tables import AssignedPod
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
+from volcanopy.scheduler.policy.plugin import NodeRejection
+from volcanopy_policies.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -17,16 +23,10 @@ from volcanopy.devices.cards.card_selection import (
     CardRequest,
     CardTable,
 )
-from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
-from volcanopy.devices.cards.device_kind import DeviceKind, Shares
-from volcanopy.devices.npus import chip_templates
-from volcanopy.devices.npus.chip_templates import ANY, CPUS, OFF, ON, REAL, TEMPLATES, WITH_LESS_CPU
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
-from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.claim_tables import AssignedPod
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
-from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes
-from volcanopy.scheduler.policy.plugin import NodeRejection
+from volcanopy_policies.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
+from volcanopy_policies.devices.cards.device_kind import DeviceKind, Shares
+from volcanopy_policies.devices.npus import chip_templates
+from volcanopy_policies.devices.npus.chip_templates import ANY, CPUS, OFF, ON, REAL, TEMPLATES, WITH_LESS_CPU
 
 WHOLE = ""
 """Stands for the template of pods with whole chips."""

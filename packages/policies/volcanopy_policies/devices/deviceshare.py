@@ -6,20 +6,20 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from volcanopy.devices.cards.device_kind import DeviceKind
-from volcanopy.devices.gpus.device_names import DeviceNames
-from volcanopy.devices.gpus.mig_geometries import KNOWN, MigGeometries
-from volcanopy.devices.gpus.shared_gpus import SharedGpus
-from volcanopy.devices.npus import npu_kinds
-from volcanopy.devices.npus.hami_npus import HamiNpus
-from volcanopy.devices.npus.mind_cluster_npus import MindClusterNpus
-from volcanopy.devices.npus.npu_kinds import NpuKinds
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import CardSharing, Nodes
+from volcanopy_policies.devices.cards.device_kind import DeviceKind
+from volcanopy_policies.devices.gpus.device_names import DeviceNames
+from volcanopy_policies.devices.gpus.mig_geometries import KNOWN, MigGeometries
+from volcanopy_policies.devices.gpus.shared_gpus import SharedGpus
+from volcanopy_policies.devices.npus import npu_kinds
+from volcanopy_policies.devices.npus.hami_npus import HamiNpus
+from volcanopy_policies.devices.npus.mind_cluster_npus import MindClusterNpus
+from volcanopy_policies.devices.npus.npu_kinds import NpuKinds
 
 
 class DeviceShareArguments(Arguments):

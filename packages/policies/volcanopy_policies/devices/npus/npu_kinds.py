@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from volcanopy.api import names
-from volcanopy.devices.cards.card_selection import CardSizes
 from volcanopy.scheduler.policy.keys_without_effect import effective
 from volcanopy.scheduler.policy.plugin import Arguments
+from volcanopy_policies.devices.cards.card_selection import CardSizes
 
 KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
     "chipName": "the device plugin reads it",

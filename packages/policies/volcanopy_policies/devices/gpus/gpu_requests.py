@@ -2,8 +2,8 @@
 
 from volcanopy.api import core
 from volcanopy.api.builtin.gpu_annotations import limit, pod_limit
-from volcanopy.devices.cards.card_selection import CardRequest
-from volcanopy.devices.gpus.device_names import DEFAULT, DeviceNames
+from volcanopy_policies.devices.cards.card_selection import CardRequest
+from volcanopy_policies.devices.gpus.device_names import DEFAULT, DeviceNames
 
 
 def shared_memory_requests(spec: core.PodSpec, named: DeviceNames = DEFAULT) -> tuple[CardRequest | None, ...]:

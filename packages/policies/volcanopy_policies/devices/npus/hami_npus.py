@@ -10,16 +10,16 @@ import numpy as np
 from volcanopy.api import core, names
 from volcanopy.api.builtin import gpu_annotations
 from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card, limit
-from volcanopy.devices.cards.card_selection import CardChoice, CardCriteria, CardRequest
-from volcanopy.devices.cards.card_usage import AssignedCards
-from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
-from volcanopy.devices.npus.npu_kinds import NpuKind
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.policy.plugin import NodeRejection
+from volcanopy_policies.devices.cards.card_selection import CardChoice, CardCriteria, CardRequest
+from volcanopy_policies.devices.cards.card_usage import AssignedCards
+from volcanopy_policies.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
+from volcanopy_policies.devices.npus.npu_kinds import NpuKind
 
 NO_NETWORK = -1
 

@@ -11,7 +11,13 @@ from volcanopy.api import core
 from volcanopy.api.builtin import gpu_annotations
 from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card
 from volcanopy.api.names import GPU_INDEX, GPU_LOCK, VGPU_IDS, VGPU_LOCK
-from volcanopy.devices.cards.card_selection import (
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.gpu_cards import Candidates, CardNeed, TakenCards
+from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.claim_tables import AssignedPod
+from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
+from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes, outlasting
+from volcanopy_policies.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -22,18 +28,12 @@ from volcanopy.devices.cards.card_selection import (
     CardTable,
     card_table,
 )
-from volcanopy.devices.cards.card_usage import AssignedCards, matching_rules
-from volcanopy.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
-from volcanopy.devices.cards.instances import InstanceTable
-from volcanopy.devices.gpus import gpu_requests
-from volcanopy.devices.gpus.device_names import DeviceNames
-from volcanopy.devices.gpus.mig_geometries import MigGeometries, mig_instances
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.gpu_cards import Candidates, CardNeed, TakenCards
-from volcanopy.scheduler.ledger.views import TaskView
-from volcanopy.scheduler.model.claim_tables import AssignedPod
-from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
-from volcanopy.scheduler.nodes.traits.trait_cache import cached, cached_by_shapes, outlasting
+from volcanopy_policies.devices.cards.card_usage import AssignedCards, matching_rules
+from volcanopy_policies.devices.cards.device_kind import UNREADABLE, DeviceKind, Shares
+from volcanopy_policies.devices.cards.instances import InstanceTable
+from volcanopy_policies.devices.gpus import gpu_requests
+from volcanopy_policies.devices.gpus.device_names import DeviceNames
+from volcanopy_policies.devices.gpus.mig_geometries import MigGeometries, mig_instances
 
 NO_CARDS = "node(s) didn't have GPUs to share"
 OTHER_MODE = "node(s) didn't have GPUs in the requested mode"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, field_validator
 
-from volcanopy.devices.cards.instances import WHOLE, Instance, InstanceTable, instance_table
 from volcanopy.scheduler.policy.plugin import Arguments
+from volcanopy_policies.devices.cards.instances import WHOLE, Instance, InstanceTable, instance_table
 
 _NOT_IN_GROUP = "-[],:;"
 """What separates the name of a group from the rest in the annotation of a pod."""

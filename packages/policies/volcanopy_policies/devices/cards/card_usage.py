@@ -7,7 +7,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from volcanopy.api.builtin.gpu_annotations import CardShare
-from volcanopy.devices.cards.card_selection import (
+from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
+from volcanopy_policies.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
     MEMORY,
@@ -18,12 +23,7 @@ from volcanopy.devices.cards.card_selection import (
     CardTable,
     choose,
 )
-from volcanopy.devices.cards.instances import UNKNOWN
-from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
-from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.scheduler.model.task_status import Status
+from volcanopy_policies.devices.cards.instances import UNKNOWN
 
 _KEPT = 1 << 14
 """The most choices that a session keeps."""

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from volcanopy.policies.measured_load import ExpectedLoad
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
+from volcanopy_policies.measured_load import ExpectedLoad
 
 
 class TargetLoadArguments(Arguments):

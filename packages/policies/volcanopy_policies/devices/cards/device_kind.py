@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from volcanopy.api.builtin.gpu_annotations import Card, CardShare
-from volcanopy.devices.cards.card_selection import CardChoice, CardCriteria, CardOrder, CardTable, card_table
-from volcanopy.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import AssignedPod
@@ -21,6 +19,8 @@ from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
 from volcanopy.scheduler.nodes.traits.trait_cache import outlasting
 from volcanopy.scheduler.policy.plugin import NodeRejection
+from volcanopy_policies.devices.cards.card_selection import CardChoice, CardCriteria, CardOrder, CardTable, card_table
+from volcanopy_policies.devices.cards.card_usage import AssignedCards, CardUsage, SessionCards
 
 UNREADABLE = "node(s) had an annotation {} that cannot be read"
 

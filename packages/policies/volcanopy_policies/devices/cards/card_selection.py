@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.api.builtin.gpu_annotations import ALL_CORES, Card
-from volcanopy.devices.cards.instances import UNKNOWN, InstanceTable, instance_table
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
+from volcanopy_policies.devices.cards.instances import UNKNOWN, InstanceTable, instance_table
 
 PODS, MEMORY, CORES = 0, 1, 2
 """Rows of a usage table: pods, memory, percent of the cores; the rows from FIRST_RULE count pods by exclusive rule.
