@@ -9,7 +9,8 @@ COPY requirements.lock ./
 RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY volcanopy ./volcanopy
-RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation .
+COPY packages/policies ./packages/policies
+RUN /opt/volcanopy/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . ./packages/policies
 
 FROM ${BASE}
 COPY --from=build /opt/volcanopy /opt/volcanopy

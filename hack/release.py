@@ -30,10 +30,20 @@ from hack.distributions import FOLDERS, ROOT, project
 from hack.helm import helm
 
 CHART = ROOT / "charts" / "volcanopy"
+SHARED_GPU = "examples/20-shared-gpu"
+"""An example whose scheduler configuration has an optional policy."""
 FIRST_COMMANDS = {
     "volcanopy": ("volcanopy", "--version"),
     "volcanopy[lab]": ("volcanopy", "simulate", "ml:jobs=3,days=0.1"),
     "volcanopy[local]": ("volcanopy", "local", "up", "--help"),
+    "volcanopy[policies]": (
+        "volcanopy",
+        "plan",
+        "-f",
+        f"{SHARED_GPU}/job.yaml",
+        "--config",
+        f"{SHARED_GPU}/scheduler.conf",
+    ),
     "volcanopy[snakemake]": ("snakemake", "--executor", "volcanopy", "--version"),
     "embedded-apiserver": ("embedded-apiserver", "--help"),
 }
@@ -167,7 +177,7 @@ def try_installation(target: Path) -> None:
             _run([sys.executable, "-m", "venv", environment])
             pip = [f"{environment}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             _run([*pip, "--find-links", str(target), f"{name}=={version}"])
-            _run([f"{environment}/bin/{program}", *arguments])
+            _run([f"{environment}/bin/{program}", *arguments], cwd=ROOT)
             _note(f"{name}: installed into an empty environment, `{' '.join([program, *arguments])}` succeeds")
 
 

@@ -45,25 +45,38 @@ def test_the_image_runs_as_the_user_of_the_chart_and_its_subcommands_are_the_ser
         assert "command" not in container
 
 
-def test_the_build_context_contains_only_the_package(tmp_path: Path) -> None:
+def test_the_build_context_contains_only_the_packages_of_the_image(tmp_path: Path) -> None:
     for name in (
         "pyproject.toml",
         "LICENSE",
         "README.md",
         "requirements.lock",
+        "packages/policies/pyproject.toml",
+        "packages/policies/volcanopy_policies/a.py",
         "volcanopy/a.py",
         "volcanopy/api/py.typed",
-        "volcanopy/__pycache__/a.pyc",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    for name in (".git/config", "tests/test_a.py", ".venv/bin/python", "some.kubeconfig", "volcanopy/api/a.pyc"):
+    for name in (
+        ".git/config",
+        "tests/test_a.py",
+        ".venv/bin/python",
+        "some.kubeconfig",
+        "volcanopy/__pycache__/a.pyc",
+        "volcanopy/api/a.pyc",
+        "packages/lab/volcanopy_lab/a.py",
+        "packages/policies/build/a.py",
+        "packages/policies/volcanopy_policies/__pycache__/a.pyc",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     result = [str(path) for path in sent(tmp_path, RULES)]
     assert result == [
         "LICENSE",
         "README.md",
+        "packages/policies/pyproject.toml",
+        "packages/policies/volcanopy_policies/a.py",
         "pyproject.toml",
         "requirements.lock",
         "volcanopy/a.py",

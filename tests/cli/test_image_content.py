@@ -22,7 +22,7 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_module_of_the_image_can_be_imported_there() -> None:
     modules = [
-        ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+        ".".join(path.with_suffix("").parts).removeprefix("packages.policies.").removesuffix(".__init__")
         for path in context_files()
         if path.suffix == ".py"
     ]

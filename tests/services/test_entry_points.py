@@ -14,7 +14,7 @@ from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.scheduler.policy.config import parse
+from volcanopy.scheduler.policy.config import OPTIONAL, parse
 from volcanopy.testing.notation import snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
@@ -38,19 +38,6 @@ def install(
     monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-OPTIONAL = {
-    "datalocality",
-    "demand",
-    "deviceshare",
-    "energy",
-    "interference",
-    "loadvariation",
-    "primetime",
-    "targetload",
-    "telemetry",
-}
-
-
 def test_without_packages_of_others_only_the_plugins_of_volcanopy_exist() -> None:
     assert registry().plugins.keys() == builtin().plugins.keys() | OPTIONAL
     assert registry().actions.keys() == builtin().actions.keys()
@@ -70,6 +57,13 @@ print(policies())
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n['volcanopy_policies.demand']\n"
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONAL))
+def test_the_error_about_an_optional_policy_that_is_not_installed_names_the_extra(name: str) -> None:
+    sentence = rf"tiers\[0\]\.plugins\[0\]\.name: plugin '{name}' is not installed: install volcanopy\[policies\]$"
+    with pytest.raises(ConfigError, match=sentence):
+        parse(f"actions: allocate\ntiers: [{{plugins: [{{name: {name}}}]}}]", builtin())
 
 
 def test_a_broken_package_that_no_configuration_names_stops_nothing(

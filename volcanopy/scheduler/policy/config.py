@@ -46,6 +46,11 @@ tiers:
 and placement by fragmentation where nodes have GPUs.
 """
 
+OPTIONAL = {
+    "datalocality", "demand", "deviceshare", "energy", "interference", "loadvariation", "primetime", "targetload", "telemetry"
+}  # fmt: skip
+"""The plugins of the extra ``policies``, for the error where it is not installed."""
+
 _OFF_UNLESS_SET = {"enableHierarchy", "enabledClusterOrder"}
 
 
@@ -245,6 +250,8 @@ def _reject_conflicts(config: SchedulerConfig) -> None:
 def _require_known(path: str, kind: str, names: Iterable[Any], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
+            if kind == "plugin" and name in OPTIONAL:
+                raise ConfigError(f"{path}: plugin {name!r} is not installed: install volcanopy[policies]")
             raise ConfigError(f"{path}: unknown {kind} {name!r}{suggestion(str(name), known)}")
 
 
