@@ -86,7 +86,7 @@ def test_a_dask_cluster_scales_by_gangs_of_workers(processes: Path) -> None:
     # Imported here: they take two seconds, which each worker of pytest would need to collect the tests.
     from distributed import Client
 
-    from volcanopy.backends.dask import VolcanopyCluster
+    from volcanopy_backends.dask import VolcanopyCluster
 
     with (
         VolcanopyCluster(
