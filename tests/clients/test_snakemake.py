@@ -26,7 +26,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def snakemake(kubeconfig: Path, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run Snakemake in a folder. It finds plugins in folders of the path only, not in editable installations."""
-    environment = os.environ | {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(ROOT / "packages" / "backends")}
     command = (PYTHON, "-m", "snakemake", "--executor", "volcanopy", "--seconds-between-status-checks", "1", *words)
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=1500
