@@ -60,16 +60,16 @@ MOST_BARE_NAMES = {
     "admission": 1,
     "api": 4,
     "cli": 70,
-    "devices": 55,
     "embedded_apiserver": 196,
     "jobcontroller": 115,
     "kube": 55,
-    "lab": 56,
     "plugin": 9,
     "scheduler": 771,
     "services": 193,
     "testing": 14,
+    "volcanopy_lab": 56,
     "volcanopy_local": 7,
+    "volcanopy_policies": 55,
     "whatif": 2,
 }
 """Variables and parameters that are only a participle, adjective or pronoun, by package: lower it, never raise it."""
