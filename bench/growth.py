@@ -14,7 +14,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 SIZES = (200, 400, 800)
 GPUS = {"volcano.sh/gpu-memory": "80000", "volcano.sh/gpu-number": "8"}

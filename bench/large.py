@@ -8,7 +8,7 @@ import resource
 import sys
 
 from bench.scheduler import timed
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 QUEUES, NODES, WAITING, ADMITTED, PODS = 2_000, 5_000, 20_000, 2_000, 13
 

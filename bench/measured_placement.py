@@ -22,7 +22,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.measures import Measured, Reading
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import NOW, all_policies, world
+from volcanopy_testing.notation import NOW, all_policies, world
 
 NODES, CORES, BATCHES, BATCH, SETS = 30, 16, 30, 20, 10
 SLOWDOWN = {"cache": {"cache": 10, "stream": 30}, "stream": {"cache": 5, "stream": 20}}

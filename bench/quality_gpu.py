@@ -25,7 +25,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing.notation import all_policies
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 TRACES = ("default", "multigpu50", "gpushare100", "cpu250", "gpuspec33")

@@ -23,7 +23,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
 

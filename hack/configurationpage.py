@@ -18,10 +18,10 @@ from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.scheduler.policy.hook_table import SWITCHES
 from volcanopy.scheduler.policy.metrics_source import Metrics
-from volcanopy.testing.notation import all_policies
 from volcanopy_policies.devices.deviceshare import DeviceShare
 from volcanopy_policies.devices.gpus.device_names import DeviceNames
 from volcanopy_policies.devices.npus import npu_kinds
+from volcanopy_testing.notation import all_policies
 
 PAGE = Path(__file__).parents[1] / "docs" / "scheduler-configuration.md"
 

@@ -197,7 +197,7 @@ def prose(path: str, line: int, text: str) -> Iterator[Hit]:
             around = row[max(match.start() - 40, 0) : match.end() + 40].strip()
             if not _is_allowed(path, around):
                 yield Hit(path, line + offset, match[0], _instead(match[0], PROSE), around)
-        if path.startswith(("volcanopy/", "packages/")) and not path.startswith("volcanopy/testing/"):
+        if path.startswith(("volcanopy/", "packages/")) and not path.startswith("packages/testing/volcanopy_testing/"):
             for match in IN_TESTS_ONLY.finditer(row):
                 around = row[max(match.start() - 40, 0) : match.end() + 40].strip()
                 if not _is_allowed(path, around):

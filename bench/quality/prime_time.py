@@ -10,9 +10,9 @@ from statistics import fmean
 
 from bench.quality.queueing import WORKLOADS
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.testing.notation import all_policies
 from volcanopy_lab.simulate.engine import Options, Simulator
 from volcanopy_lab.simulate.workload import Job
+from volcanopy_testing.notation import all_policies
 
 CONFIGURATIONS = {"slowdown": DEFAULT, "primetime": DEFAULT.replace("  - name: slowdown\n", "  - name: primetime\n", 1)}
 SMALL = 8

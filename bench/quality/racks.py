@@ -16,10 +16,10 @@ from bench.quality.queueing import WORKLOADS
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.testing.topology_notation import hypernode
 from volcanopy_lab.simulate.engine import Options, Simulator
 from volcanopy_lab.simulate.measures import THRESHOLD
 from volcanopy_lab.simulate.workload import Job
+from volcanopy_testing.topology_notation import hypernode
 
 GPUS = 8
 """Of a node."""

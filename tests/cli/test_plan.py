@@ -15,7 +15,7 @@ from volcanopy.cli import whatif
 from volcanopy.cli.manifests import read
 from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.client.errors import CommandError
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 WORLD = """
 apiVersion: v1

@@ -17,8 +17,8 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
 from volcanopy.scheduler.policy.config import DEFAULT
 from volcanopy.services.scheduler.replay import CycleContext
-from volcanopy.testing.notation import NOW, world
 from volcanopy_lab.reports.source import read_cluster
+from volcanopy_testing.notation import NOW, world
 
 CLUSTER = """
 nodes:

@@ -22,7 +22,7 @@ from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.keys_without_effect import ACTION_ARGUMENTS, effective
 from volcanopy.scheduler.policy.roles import Moment
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 DIFFERENCES = differences()
 NOON = NOW.replace(hour=12)

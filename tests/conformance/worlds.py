@@ -23,7 +23,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.hook_table import SWITCHES
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 FOLDER = Path(
     os.environ.get("VOLCANOPY_CONFORMANCE") or Path(__file__).parents[2].resolve().parent / "shared" / "conformance"

@@ -16,7 +16,7 @@ import yaml
 from tests.docs.pages import ROOT, Block, commands, like
 from volcanopy.admission import context as policy
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing.notation import all_policies
 
 COMMAND_TIMEOUT = 120.0
 """Seconds that a command may take."""

@@ -14,7 +14,7 @@ from volcanopy.kube.client.errors import Forbidden, from_response
 from volcanopy.kube.client.kinds import Kind
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 
 async def test_a_single_read_has_the_same_kinds_and_objects_as_the_store(cluster: Cluster) -> None:

@@ -16,7 +16,7 @@ from volcanopy.kube.client.errors import Invalid
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.services.scheduler.dump import objects
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 WORLD = """

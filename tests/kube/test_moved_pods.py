@@ -6,7 +6,7 @@ from volcanopy.api import core
 from volcanopy.api.scheduling import PodGroupStatus
 from volcanopy.scheduler.model.plan import Evict, SetPodGroup
 from volcanopy.services.scheduler.state import statuses
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 MOVES = (core.PodMove(pod="a-0", node="n2", requests={"cpu": "2"}),)
 

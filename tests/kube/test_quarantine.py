@@ -11,7 +11,7 @@ from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import config, world
+from volcanopy_testing.notation import config, world
 
 BAD = "9" * 5000
 """A quantity that no process reads."""

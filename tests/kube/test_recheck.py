@@ -6,7 +6,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler.writers.recheck import recheck
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 WORLD = """
     node n1 cpu=4

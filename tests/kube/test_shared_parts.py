@@ -14,7 +14,7 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.shared_parts import SharedParts
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 
 def pod(

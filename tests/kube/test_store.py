@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.plan import Bind, GroupCondition, Nominate, Plan,
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.services.scheduler.state.notifications import ChangeSignal
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 WORLD = """

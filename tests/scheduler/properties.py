@@ -12,7 +12,6 @@ from tests.scheduler.random_cases import Case
 from tests.scheduler.reference import placement
 from volcanopy.api import core, names
 from volcanopy.api.builtin.policy import PodDisruptionBudget
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.core import builtin, open_session, run, schedule
 from volcanopy.scheduler.invariants import gangs, plan_outcome
@@ -25,8 +24,9 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY, Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, world
+from volcanopy_testing.uncached import UncachedPlacement
 
 STABLE_AFTER = 5
 """The number of cycles after which plans are empty if nothing else changes; victims terminate after the first.

@@ -13,8 +13,8 @@ from typing import Any
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing import random_worlds
+from volcanopy_testing.notation import all_policies
 
 ZONE = "topology.kubernetes.io/zone"
 

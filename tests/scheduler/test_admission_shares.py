@@ -10,7 +10,7 @@ from tests.scheduler.long_run.cases import config as long_run_config
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
-from volcanopy.testing.notation import decide, snapshot
+from volcanopy_testing.notation import decide, snapshot
 
 TREE = "queue root\nqueue x parent=root\nqueue y weight=3 parent=root\n"
 LEAVES = {"xa": ("x", 1, 3), "xb": ("x", 1, 3), "ya": ("y", 1, 6), "yb": ("y", 2, 12)}

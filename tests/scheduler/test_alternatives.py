@@ -5,7 +5,7 @@ import pytest
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Explain, Plan, SetPodGroup
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.notation import config, decide, plan, snapshot
+from volcanopy_testing.notation import config, decide, plan, snapshot
 
 RULES = "priority, gang | overcommit, resourcequota, predicates, proportion"
 NODES = """

@@ -8,7 +8,7 @@ from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 WORLD = "node n1 cpu=9\nnode n2 cpu=9\njob a: 4 x cpu=1"
 PODS = [obj for obj in world(WORLD) if isinstance(obj, core.Pod)]

@@ -9,7 +9,7 @@ from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 NODES = "node n1 cpu=8\nnode n2 cpu=8\nnode n3 cpu=8\n"
 NEXT = "job next phase=Pending min=3 minres.cpu=24: 3 x cpu=8\n"

@@ -9,8 +9,8 @@ from volcanopy.api import core
 from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.services.scheduler.state.statuses import group_status
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, config, world
 
 ACTIONS = "enqueue, allocate, backfill"
 LATE = int(CREATION_TIME.total_seconds())

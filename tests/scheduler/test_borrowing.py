@@ -10,7 +10,7 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Plan
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 CAPACITY, PROPORTION = "gang, capacity, predicates", "gang, proportion, predicates"
 CHAIN = "enqueue, allocate, reclaim"

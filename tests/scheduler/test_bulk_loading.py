@@ -17,7 +17,7 @@ from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan
 from volcanopy.scheduler.model.snapshot import NONE
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 RICH = """
 queue q weight=2

@@ -9,7 +9,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.notation import NOW, config, snapshot, world
+from volcanopy_testing.notation import NOW, config, snapshot, world
 
 WORLD = """
     node n1 cpu=2

@@ -13,8 +13,8 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache import shapes
 from volcanopy.scheduler.invariants import node_rules, queue_bounds, requests
 from volcanopy.scheduler.model import queue_shares, selectors
-from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing import random_worlds
+from volcanopy_testing.notation import snapshot
 
 UNITS = ("250m", "1", "2", "500m")
 

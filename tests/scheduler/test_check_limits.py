@@ -4,7 +4,7 @@ import pytest
 
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 WORLD = """
     node n1 cpu=9

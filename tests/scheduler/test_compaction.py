@@ -10,7 +10,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache import compaction
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 WORLD = """
 queue q weight=2

@@ -9,7 +9,7 @@ from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.policies.nodes.binpack import BinpackArguments
 from volcanopy.scheduler.policy import keys_without_effect
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing.notation import all_policies
 
 VOLCANO = """
 actions: "enqueue, allocate, backfill"

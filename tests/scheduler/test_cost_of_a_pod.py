@@ -10,7 +10,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 
 def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:

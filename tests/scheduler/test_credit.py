@@ -17,7 +17,7 @@ from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.model.plan import Bind, Evict, SetQueue
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.services.scheduler.state.statuses import queue_status
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 
 def observed(

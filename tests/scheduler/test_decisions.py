@@ -1,6 +1,6 @@
 """Decisions of the scheduler: one behaviour per world."""
 
-from volcanopy.testing.notation import decide, plan
+from volcanopy_testing.notation import decide, plan
 
 DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
 

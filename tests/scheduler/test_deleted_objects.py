@@ -9,8 +9,8 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, world
 
 WORLDS, CYCLES = 30, 4
 

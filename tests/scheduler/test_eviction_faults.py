@@ -13,9 +13,9 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 FAULTY_CYCLES, CYCLES = 6, 24
 LOST, COLLECTED = 2, 4

@@ -18,7 +18,7 @@ from volcanopy.scheduler.model.eviction_record import (
 )
 from volcanopy.scheduler.model.plan import GroupCondition, SetPodGroup
 from volcanopy.services.scheduler.state.statuses import group_status, status_patch
-from volcanopy.testing.notation import NOW, snapshot, world
+from volcanopy_testing.notation import NOW, snapshot, world
 
 MINUTE = timedelta(minutes=1)
 

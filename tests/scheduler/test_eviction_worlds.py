@@ -10,9 +10,9 @@ from tests.scheduler.random_cases import evicting_config
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import snapshot, world
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import snapshot, world
 
 TWO_SEARCHES = 773
 """In this world the evictions for a second job suffice for the first one."""

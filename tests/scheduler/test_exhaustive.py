@@ -11,7 +11,7 @@ from tests.scheduler.reference.exhaustive_placement import placement_of
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.notation import config, decide, snapshot
+from volcanopy_testing.notation import config, decide, snapshot
 
 NODES, TASKS = 4, 6
 PLUGINS = "priority, gang | predicates, nodeorder, binpack"

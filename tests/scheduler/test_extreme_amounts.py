@@ -14,7 +14,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 WORLD = """
 queue big

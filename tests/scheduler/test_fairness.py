@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.nightly import examples
 from volcanopy.scheduler.engine.shares.hierarchical_drf import Path, Tree, path
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 TOTAL = np.array([20, 20, 40])
 

@@ -8,7 +8,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.services.scheduler.state.statuses import group_status
-from volcanopy.testing.notation import NOW, config, snapshot, world
+from volcanopy_testing.notation import NOW, config, snapshot, world
 
 
 def served(text: str, strategy: str, plugins: str = "gang, predicates") -> Plan:

@@ -9,7 +9,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.notation import config, snapshot, world
+from volcanopy_testing.notation import config, snapshot, world
 
 ZONE = "topology.kubernetes.io/zone"
 PLUGINS = "priority, gang | predicates, nodeorder, binpack"

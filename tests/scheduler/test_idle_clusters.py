@@ -13,8 +13,8 @@ from tests.scheduler.long_run.workload import Stream
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import decide, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import decide, snapshot, world
 
 DEFAULT = default(builtin())
 

@@ -12,7 +12,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup, SetQueue
 from volcanopy.services.scheduler.state.statuses import queue_status
-from volcanopy.testing.notation import NOW, START, config, snapshot, world
+from volcanopy_testing.notation import NOW, START, config, snapshot, world
 
 CLASSES = "class low value=1\nclass high value=1000"
 

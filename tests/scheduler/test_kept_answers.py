@@ -18,7 +18,7 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_of_shape
 from volcanopy.scheduler.policy.plugin import Vote, reject
 from volcanopy.scheduler.policy.roles import Moment, Quota
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 WAITING = """
 queue q

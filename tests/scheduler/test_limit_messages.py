@@ -12,9 +12,9 @@ from volcanopy.api.quantity import amount
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.notation import NOW, decide, snapshot
 from volcanopy.whatif.load import load
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.notation import NOW, decide, snapshot
 
 PROPORTION = "priority, gang | predicates, proportion"
 CAPACITY = "priority, gang | predicates, capacity"

@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, SetPodGroup
-from volcanopy.testing.notation import decide, plan
+from volcanopy_testing.notation import decide, plan
 
 RULES = "gang, predicates"
 

@@ -14,8 +14,8 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.task_status import HOLDING, Status
-from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import config, snapshot, world
+from volcanopy_testing import random_worlds
+from volcanopy_testing.notation import config, snapshot, world
 
 CHAINS = ("enqueue, allocate, backfill", "allocate, preempt", "enqueue, allocate, backfill, preempt, reclaim")
 _HELD = [*np.flatnonzero(HOLDING).tolist(), int(Status.PIPELINED)]

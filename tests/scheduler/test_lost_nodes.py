@@ -10,10 +10,10 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.policy.config import default
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, config, world
-from volcanopy.testing.notation import decide as decide_world
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, config, world
+from volcanopy_testing.notation import decide as decide_world
 
 WORLD = """
     queue q {}

@@ -11,7 +11,7 @@ from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.measures import Measured, Reading, annotated, annotation
 from volcanopy.scheduler.policy.unknown_measures import unknown_measures
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 POWER = "note.measure.volcanopy.io/power"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from volcanopy.testing.notation import NotationError, world
+from volcanopy_testing.notation import NotationError, world
 
 
 @pytest.mark.parametrize(

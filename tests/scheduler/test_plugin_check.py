@@ -27,13 +27,13 @@ from volcanopy.plugin import (
     TasksView,
     Victims,
     Vote,
-    check,
     parse,
     schedule,
 )
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
-from volcanopy.testing.notation import all_policies, snapshot
+from volcanopy_testing import check
+from volcanopy_testing.notation import all_policies, snapshot
 
 WORLD = """
     node n1 cpu=8

@@ -17,7 +17,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot, TaskTable
-from volcanopy.testing.notation import all_policies, config, snapshot
+from volcanopy_testing.notation import all_policies, config, snapshot
 
 WORLDS, PART = 15, 30
 """The number of worlds per property by day, and that of which one may become stable later; ``python -m tests.scheduler.worlds`` accepts any number."""

@@ -6,7 +6,7 @@ from volcanopy.api.queue_fields import READERS, unread_fields
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import decide
+from volcanopy_testing.notation import decide
 
 NODE = "node n1 cpu=8\n"
 JOBS = "\njob a min=1 queue=q: 8 x cpu=1\njob b min=1 queue=r: 8 x cpu=1"

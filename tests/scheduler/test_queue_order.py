@@ -14,7 +14,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.testing.notation import all_policies, snapshot
+from volcanopy_testing.notation import all_policies, snapshot
 
 WORLDS = 60
 PATH = "volcanopy.io/hierarchy"

@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.policy.observer import Observer, QueueAmounts
 from volcanopy.scheduler.report.queue_status import allocated_share, queue_statuses
 from volcanopy.services.scheduler.state.statuses import queue_status
-from volcanopy.testing.notation import NOW, config, decide, world
+from volcanopy_testing.notation import NOW, config, decide, world
 
 TREE = """
 node n1 cpu=10

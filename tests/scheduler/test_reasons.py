@@ -19,7 +19,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.services.scheduler.state import statuses
-from volcanopy.testing.notation import NOW, config, decide, world
+from volcanopy_testing.notation import NOW, config, decide, world
 
 DEFAULT = "priority, gang, conformance | overcommit, drf, predicates, proportion, nodeorder, binpack"
 BARE = "priority, gang | predicates"

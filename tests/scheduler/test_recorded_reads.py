@@ -16,7 +16,7 @@ from volcanopy.scheduler.model.resources import Floats
 from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NoArguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 WORLD = "node n1 cpu=8\nnode n2 cpu=8\njob a: 2 x cpu=1 note.side=left, 2 x cpu=1 note.side=right"
 

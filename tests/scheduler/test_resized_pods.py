@@ -10,7 +10,7 @@ from volcanopy.api.builtin.resize import with_resized_requests
 from volcanopy.kube.cache.followed_kinds import slim_pod
 from volcanopy.scheduler.cache.bulk_load import BULK_SIZE
 from volcanopy.scheduler.cache.cluster_cache import State
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 INFEASIBLE = core.Condition(type="PodResizePending", status="True", reason="Infeasible")
 DEFERRED = core.Condition(type="PodResizePending", status="True", reason="Deferred")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from volcanopy.api import names
 from volcanopy.scheduler.model.run_times import Basis, RunTime, extended
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 
 @pytest.mark.parametrize(

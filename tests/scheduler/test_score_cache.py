@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tests.nightly import examples
 from tests.scheduler.reference import placement
 from volcanopy.api import core
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.engine import defaults, score_table
 from volcanopy.scheduler.engine.session import Session
@@ -23,7 +22,8 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Nodes
-from volcanopy.testing.notation import NOW, all_policies, config, snapshot, world
+from volcanopy_testing.notation import NOW, all_policies, config, snapshot, world
+from volcanopy_testing.uncached import UncachedPlacement
 
 PLUGINS = "gang, priority, predicates, proportion, nodeorder, binpack"
 SETS = (PLUGINS, "gang, predicates, binpack", "gang, predicates, nodeorder", "gang, nodeorder, binpack, drf")

@@ -25,7 +25,7 @@ from volcanopy.scheduler.policies.nodes.predicates import Predicates
 from volcanopy.scheduler.policies.order.priority import Priority
 from volcanopy.scheduler.policies.victims.conformance import Conformance
 from volcanopy.scheduler.policies.victims.pdb import Pdb
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 PLUGINS = "priority, gang, conformance, pdb | predicates, capacity"
 INVARIANTS = ENFORCED - {"proportion"}

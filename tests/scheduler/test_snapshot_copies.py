@@ -20,7 +20,7 @@ from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.queue_shares import Bounds, bounds
 from volcanopy.scheduler.model.resources import Columns
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 TABLES = ("nodes", "tasks", "jobs", "roles")
 

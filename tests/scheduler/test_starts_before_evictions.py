@@ -14,9 +14,9 @@ from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 CYCLES = 10
 

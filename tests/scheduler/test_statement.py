@@ -7,8 +7,8 @@ import numpy as np
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.notation import snapshot
 
 COLUMNS = [
     "status",

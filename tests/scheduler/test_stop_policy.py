@@ -9,8 +9,8 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import Lines, config, decided, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import Lines, config, decided, snapshot, world
 
 CHAIN = "enqueue, allocate, backfill, preempt, reclaim"
 STOPS = pytest.mark.parametrize("stop", ["Hold", "HoldAndDrain"])

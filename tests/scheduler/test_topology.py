@@ -11,7 +11,7 @@ from volcanopy.scheduler.invariants import plan_outcome
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
-from volcanopy.testing.notation import NOW, NotationError, decide, plan, snapshot, world
+from volcanopy_testing.notation import NOW, NotationError, decide, plan, snapshot, world
 
 PLUGINS = "gang, predicates, network-topology-aware"
 BARE = "gang, predicates"

@@ -16,8 +16,8 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.invariants.topology import topology_crossed
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.topology import HyperNodeTable
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, config, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, config, snapshot, world
 
 many = examples(40)
 

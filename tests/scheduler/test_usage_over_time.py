@@ -19,7 +19,7 @@ from volcanopy.scheduler.engine.shares.decay import decay
 from volcanopy.scheduler.engine.shares.usage import queue_usage, usage_at, usage_texts
 from volcanopy.scheduler.engine.shares.usage_shares import UsageShare, usage_shares
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 DAY = timedelta(seconds=HALF_LIFE)
 USERS = tuple(

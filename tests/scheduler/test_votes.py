@@ -8,7 +8,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.policy.combine import unprotected, victims, vote
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 NO = reject("test", "no")
 

@@ -10,7 +10,7 @@ import pytest
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import decide
+from volcanopy_testing.notation import decide
 
 PAGE = Path(__file__).parents[2] / "docs" / "waiting.md"
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.queue_shares import divided
 from volcanopy.scheduler.policies.quota.proportion import Proportion
 from volcanopy.scheduler.policy.plugin import NoArguments
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 
 @st.composite

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.scheduler.model.plan import Evict
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, world
 
 ACTIONS = "enqueue, allocate, backfill"
 FULL = "class high value=1000\nqueue q {}\nqueue other unreclaimable\nnode n1 cpu=4\njob busy queue=other: 2 x cpu=2 on=n1\n"

@@ -12,7 +12,7 @@ from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.scheduler.model.queue_shares import Bounds, capability
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.roles import Moment
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 
 def session(text: str, *tiers: dict[str, dict[str, Any]], actions: str = "enqueue") -> Session:

@@ -16,7 +16,7 @@ from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policies.quota.proportion import Proportion
 from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.scheduler.policy.roles import Purpose
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 
 def cluster(text: str) -> Cluster:

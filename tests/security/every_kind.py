@@ -33,7 +33,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.policy.config import default
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 Json = dict[str, Any]
 NAMES = ("x", "x", "x", "a" * 58, "a" * 70, "0", "a.b")

@@ -24,7 +24,7 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.services.scheduler.dump import dump
 from volcanopy.services.scheduler.replay import SchedulingCycle, entry, readings
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 CONFIG = """\
 actions: "enqueue, allocate, backfill, preempt, shuffle"

@@ -15,7 +15,7 @@ from volcanopy.installed.scheduler_plugins import ACTIONS, PLUGINS, registry
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.config import OPTIONAL, parse
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 

@@ -19,7 +19,7 @@ from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.isolation import isolate
 from volcanopy.services.scheduler.state.statuses import pod_condition
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 WORLD = "queue q1\nqueue q2\n" + "\n".join(

@@ -26,7 +26,7 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.metrics import OUTCOME_TIMEOUT, EvictionOutcomes, SchedulerMetrics
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 
 def served() -> Counter[str]:

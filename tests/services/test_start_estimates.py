@@ -26,8 +26,8 @@ from volcanopy.services.scheduler.start_estimates import (
     waits,
 )
 from volcanopy.services.scheduler.state.store import Store
-from volcanopy.testing.notation import NOW, config, world
 from volcanopy.whatif.expected import StartEstimate
+from volcanopy_testing.notation import NOW, config, world
 
 RULES = config("priority, gang, predicates, proportion", "enqueue, allocate, backfill")
 ESTIMATE = f"note.{names.RUNNING_ESTIMATE}"

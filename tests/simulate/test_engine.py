@@ -10,13 +10,13 @@ from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, default, parse
-from volcanopy.testing.notation import NOW, world
 from volcanopy_lab.simulate.cluster_description import equal_nodes, queues, with_default_queue
 from volcanopy_lab.simulate.engine import Options, Simulator
 from volcanopy_lab.simulate.generators import ML_QUEUES, lublin, ml_mix, poisson
 from volcanopy_lab.simulate.measures import Measures, bounded_slowdown, interval, measure
 from volcanopy_lab.simulate.outcome import JobEviction, JobOutcome, Outcome
 from volcanopy_lab.simulate.workload import Estimates, Job, JobAlternative, WorkloadError, load_of
+from volcanopy_testing.notation import NOW, world
 
 CHECKED = Options(checked=True)
 TWO_NODES = with_default_queue(equal_nodes(2, {"cpu": "4"}))

@@ -5,12 +5,12 @@ from typing import Any
 
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, default
-from volcanopy.testing.notation import NOW, world
 from volcanopy.whatif.answer import Answer, JobAnswer, Limits, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, Engine
 from volcanopy.whatif.kinds import body_of
 from volcanopy.whatif.load import Loaded, load, submit
+from volcanopy_testing.notation import NOW, world
 
 Json = dict[str, Any]
 

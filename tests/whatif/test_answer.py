@@ -7,12 +7,12 @@ import pytest
 from tests.whatif.asking import ask, batch_job, bodies, engine, find, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import StartEstimate
 from volcanopy.whatif.kinds import KINDS, read
 from volcanopy.whatif.starts import Start
+from volcanopy_testing.notation import NOW, config
 
 NODES = """
 node n1 cpu=4

@@ -9,10 +9,10 @@ from tests import nightly
 from tests.whatif.asking import ask, batch_job, bodies, engine, find, job, loaded, remedies
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
-from volcanopy.testing.notation import config
 from volcanopy.whatif.answer import Limits, answer
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.starts import Start
+from volcanopy_testing.notation import config
 
 CAPACITY = "priority, gang | predicates, capacity"
 PROPORTION = "priority, gang | predicates, proportion"

@@ -11,9 +11,9 @@ from tests.nightly import examples
 from tests.whatif.asking import batch_job, bodies, engine, loaded
 from volcanopy.api import names
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.notation import NOW, config
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import StartEstimate, estimated_starts
+from volcanopy_testing.notation import NOW, config
 
 WALLTIME, ESTIMATE, LEARNT = (f"note.{key}" for key in (names.WALLTIME, names.RUNNING_ESTIMATE, names.LEARNT_ESTIMATE))
 RULES = config("priority, gang, predicates, proportion", "enqueue, allocate, backfill")

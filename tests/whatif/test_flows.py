@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.nightly import examples
 from tests.whatif.asking import Json, ask, batch_job, bodies, find
-from volcanopy.testing.notation import NOW
 from volcanopy.whatif.answer import Answer, JobAnswer
 from volcanopy.whatif.starts import Start
+from volcanopy_testing.notation import NOW
 
 NODE = "node n1 cpu=4 pods=20"
 

@@ -10,7 +10,7 @@ from volcanopy.client.explain.job import JobFacts, job_report
 from volcanopy.client.explain.queue import waiting_groups
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.services.scheduler.state import statuses
-from volcanopy.testing.notation import NOW, decide
+from volcanopy_testing.notation import NOW, decide
 
 WORLD = """
 node n1 cpu=4

@@ -1,6 +1,6 @@
 """What authors of plugins and actions of the scheduler import: the contract, the views that hooks get, and their types.
 
-:mod:`volcanopy.plugin.check` tests a plugin over random cluster states. Everything else below ``volcanopy.scheduler`` may
+:mod:`volcanopy_testing.check` tests a plugin over random cluster states. Everything else below ``volcanopy.scheduler`` may
 change in any release.
 """
 

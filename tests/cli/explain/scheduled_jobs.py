@@ -22,7 +22,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler import scheduler_service
 from volcanopy.services.scheduler.writers.status_writer import Timing
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 JOBS: Kind[Json] = Kind("batch.volcanopy.io", "v1alpha1", "BatchJob", "batchjobs", True, dict)
 CRDS: Kind[Json] = Kind(

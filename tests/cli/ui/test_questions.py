@@ -7,7 +7,7 @@ from volcanopy.cli.ui.questions import WhatIfQuestion, ask
 from volcanopy.client.explain.confirmed import ClusterState
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 FULL = "node n1 cpu=4\njob now phase=Running: 1 x cpu=4 on=n1\njob next: 1 x cpu=4"
 

@@ -13,8 +13,8 @@ from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import decide, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import decide, world
 
 
 def configured(shares: str, actions: str = "enqueue, allocate, reclaim", **options: object) -> SchedulerConfig:

@@ -23,8 +23,8 @@ from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 REST = 5
 many = settings(examples(25), suppress_health_check=list(HealthCheck))

@@ -14,8 +14,8 @@ from volcanopy.scheduler.model.moved_pods import RESERVATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, Lines, decided, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, Lines, decided, world
 
 
 def config(**arguments: object) -> SchedulerConfig:

@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.scheduler.actions.test_consolidate import config
 from volcanopy.scheduler.model.plan import Evict
-from volcanopy.testing.notation import NOW, world
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, Engine
+from volcanopy_testing.notation import NOW, world
 
 
 def batch_job(name: str, cpu: int, replicas: int, **annotations: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from itertools import permutations, product
 import pytest
 
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.notation import config, decide
+from volcanopy_testing.notation import config, decide
 
 PLUGINS = config("priority, gang | predicates, proportion, nodeorder", actions="enqueue, allocate")
 MODELS = ("big", "small", "tiny")

@@ -19,8 +19,8 @@ from volcanopy.scheduler.model.plan import Bind, Evict, GroupCondition, Nominate
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.services.scheduler.state.statuses import group_status
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, config, decide, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, config, decide, snapshot, world
 
 CLASSES = "class high value=9\nclass mid value=5\nclass low value=1\n"
 WITHIN = ("preempt", "gangpreempt")

@@ -13,8 +13,8 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 many = examples(40)
 REST = 5

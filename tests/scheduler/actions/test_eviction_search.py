@@ -18,8 +18,8 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing import eviction_worlds
-from volcanopy.testing.notation import config, decide, decided, snapshot
+from volcanopy_testing import eviction_worlds
+from volcanopy_testing.notation import config, decide, decided, snapshot
 
 CASES = 60
 

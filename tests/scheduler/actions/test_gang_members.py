@@ -3,8 +3,8 @@
 import pytest
 
 from volcanopy.scheduler.model.plan import Bind, Evict
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, decide, world
 
 PLUGINS = "priority, gang | predicates, binpack"
 TWO_ROLES = "5 x cpu=1 role=a min=1, 3 x cpu=1 role=b min=3"

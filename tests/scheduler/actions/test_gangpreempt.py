@@ -18,8 +18,8 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, decide, snapshot, world
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"
 CHAIN = "enqueue, allocate, gangpreempt"

@@ -6,8 +6,8 @@ import pytest
 
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, decide, world
 
 PROPORTION = "priority, gang, conformance, proportion | predicates"
 CHAIN = "enqueue, allocate, gangreclaim"

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from volcanopy.api import core
 from volcanopy.scheduler.model.plan import Nominate
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, world
 
 PARTNERS = ["selector.disk=ssd", "cpu=1 selector.disk=ssd", "cpu=9", "memory=1Ti"]
 NODE = "node n1 cpu=4 pods=2\n"

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.nightly import examples
 from tests.scheduler.reference import placement
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.actions.allocate.job_queues import JobQueue, PendingJob, allowed_count
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Gate, Moment
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
+from volcanopy_testing.uncached import UncachedPlacement
 
 CAP = "capability.cpu=3"
 PLUGINS = "priority, gang, drf, predicates, proportion, nodeorder, binpack"

@@ -18,7 +18,7 @@ from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.notation import NOW, snapshot, world
+from volcanopy_testing.notation import NOW, snapshot, world
 
 DAY, NIGHT = 15, 60
 """How many worlds are drawn."""

@@ -4,8 +4,8 @@ import msgspec
 
 from volcanopy.api import core
 from volcanopy.scheduler.model.plan import Bind, Explain, Nominate, Plan
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, decide, world
 
 RULES = config("priority, gang | predicates, binpack", "enqueue, allocate, preempt")
 LEAVING = """

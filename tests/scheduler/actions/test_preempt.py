@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from volcanopy.api import core
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Evict, Nominate
-from volcanopy.testing.notation import config, decide, plan, snapshot, world
+from volcanopy_testing.notation import config, decide, plan, snapshot, world
 
 PLUGINS = "priority, gang, conformance | predicates, binpack"
 HIGH = "class high value=9\nclass low value=1\n"

@@ -1,8 +1,8 @@
 """reclaim: evictions across queues up to the fair shares."""
 
 from volcanopy.scheduler.model.plan import Evict, Nominate, SetPodGroup
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import config, decide, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import config, decide, world
 
 PROPORTION = "gang, conformance, proportion | predicates"
 

@@ -8,8 +8,8 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, SetPodGroup
 from volcanopy.scheduler.policy.config import parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import all_policies, config, decide, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import all_policies, config, decide, snapshot, world
 
 
 def moves(text: str, plugins: str, actions: str) -> list[str]:

@@ -8,8 +8,8 @@ from tests.scheduler.actions.test_eviction_by_need import BETWEEN, CLASSES, WITH
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 CYCLES = 6
 

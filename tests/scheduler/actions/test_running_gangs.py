@@ -14,8 +14,8 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.enforced_invariants import enforced_invariants
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, world
 
 STOCK = """
 actions: "{actions}"

@@ -14,8 +14,8 @@ from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW, snapshot, world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW, snapshot, world
 
 TWO = "queue low deserved.cpu={low}\nqueue high deserved.cpu={high}\n"
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.scheduler.long_run.workload import Job, Single, Stream, drawn, job
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 PAYBACK, EXCESS, PATIENCE = 15, 1.05, 20
 

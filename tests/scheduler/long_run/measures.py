@@ -9,7 +9,7 @@ from tests.scheduler.long_run.simulation import COOLDOWN, LongRun
 from tests.scheduler.long_run.workload import Single, Stream
 from volcanopy.api import core, quantity
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.notation import world
+from volcanopy_testing.notation import world
 
 EIGHT_NODES = "\n".join(f"node n{number} cpu=8" for number in range(8))
 

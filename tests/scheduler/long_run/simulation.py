@@ -26,7 +26,7 @@ from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup, SetQueue
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.services.scheduler.state import statuses
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 COOLDOWN = 30
 """Cycles within which a pod must not be evicted again for the same queue."""

@@ -3,7 +3,7 @@
 from tests.scheduler.long_run.cases import CASES
 from tests.scheduler.long_run.first_fit import FirstFit, any_fits, placed
 from tests.scheduler.long_run.workload import Single, Stream, job
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
 
 
 def test_pods_go_to_the_fullest_nodes_and_all_of_a_gang_must_fit() -> None:

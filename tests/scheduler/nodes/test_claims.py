@@ -25,7 +25,7 @@ from volcanopy.scheduler.model.claim_tables import ClaimTables
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.nodes.devices.device_allocation import allocate
 from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable
-from volcanopy.testing.notation import NOW, config, snapshot, world
+from volcanopy_testing.notation import NOW, config, snapshot, world
 
 NODES = ("n1", "n2", "n3")
 CLASSES = """

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing.notation import all_policies
 
 Tiers = tuple[tuple[dict[str, Any], ...], ...]
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import Object
-from volcanopy.testing import eviction_worlds, random_worlds
-from volcanopy.testing.notation import world as read
+from volcanopy_testing import eviction_worlds, random_worlds
+from volcanopy_testing.notation import world as read
 
 CLASSES = tuple(f"class c{value} value={value}" for value in (1, 5, 9))
 MEASURE = f"note.{names.MEASURE_PREFIX}"

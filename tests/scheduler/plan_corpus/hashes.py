@@ -17,8 +17,8 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Plan, SetPodGroup, document
 from volcanopy.scheduler.model.snapshot import Snapshot
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import NOW
 
 RECORDED = Path(__file__).parent / "hashes.txt"
 WORLDS = 2000

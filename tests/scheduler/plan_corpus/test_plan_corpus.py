@@ -7,7 +7,7 @@ import pytest
 from tests.nightly import nightly
 from tests.scheduler.plan_corpus import __main__, configurations, corpus_worlds, hashes
 from tests.scheduler.random_cases import EXCLUDED
-from volcanopy.testing.notation import all_policies
+from volcanopy_testing.notation import all_policies
 
 STEP, PARTS = 99, 2
 """Every 99th world is in the sample: as many of each generator, with and without a second cycle."""

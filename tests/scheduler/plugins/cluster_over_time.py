@@ -11,7 +11,7 @@ from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.notation import START, world
+from volcanopy_testing.notation import START, world
 
 MINUTE = timedelta(minutes=1)
 

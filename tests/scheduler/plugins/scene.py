@@ -17,7 +17,7 @@ from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Evict, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.notation import NOW, all_policies, world
+from volcanopy_testing.notation import NOW, all_policies, world
 
 Loads = Mapping[str, tuple[float, float]]
 """Percent of cpu and of memory by node."""

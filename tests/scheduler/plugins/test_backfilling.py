@@ -12,7 +12,7 @@ from tests.scheduler.plugins.test_reservation import HALF, LIMITED, bound, confi
 from volcanopy.api import names
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.notation import decide
+from volcanopy_testing.notation import decide
 
 ESTIMATE = f"note.{names.RUNNING_ESTIMATE}"
 LEARNT = f"note.{names.LEARNT_ESTIMATE}"

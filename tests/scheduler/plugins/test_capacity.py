@@ -13,7 +13,7 @@ from volcanopy.scheduler.model.plan import Bind, Evict, SetPodGroup
 from volcanopy.scheduler.policies.quota.capacity import Capacity, CapacityArguments
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.roles import Purpose
-from volcanopy.testing.notation import decide, snapshot
+from volcanopy_testing.notation import decide, snapshot
 
 
 def capacity(text: str, hierarchy: bool = False, level: int = 0) -> Capacity:

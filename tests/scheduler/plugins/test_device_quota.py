@@ -9,7 +9,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import SetQueue
 from volcanopy.scheduler.policies.quota.capacity import Capacity, CapacityArguments
-from volcanopy.testing.notation import snapshot
+from volcanopy_testing.notation import snapshot
 
 DEVICES = """
     node n1 cpu=16

@@ -14,11 +14,11 @@ from volcanopy.api.builtin.gpu_annotations import Card
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.testing.notation import NOW, world
 from volcanopy_policies.devices.cards import device_kind
 from volcanopy_policies.devices.gpus import shared_gpus
 from volcanopy_policies.devices.gpus.device_names import DeviceNames
 from volcanopy_policies.devices.gpus.shared_gpus import SharedGpus
+from volcanopy_testing.notation import NOW, world
 
 MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER
 VGPU = f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=100000 {names.VGPU_CORES}=1000"

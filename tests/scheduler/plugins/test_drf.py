@@ -19,7 +19,7 @@ from volcanopy.scheduler.policies.order.drf import HierarchicalDrf
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.plugin import NoArguments
 from volcanopy.scheduler.policy.roles import Purpose
-from volcanopy.testing.notation import NOW, decide, snapshot, world
+from volcanopy_testing.notation import NOW, decide, snapshot, world
 
 
 def hdrf(actions: str = "allocate", *, hierarchy: bool = True, more: tuple[str, ...] = ()) -> SchedulerConfig:

@@ -1,7 +1,7 @@
 """Device claims: feasible nodes, allocation and sharing."""
 
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.notation import decide, plan
+from volcanopy_testing.notation import decide, plan
 
 PLUGINS = "gang, priority | predicates, nodeorder, proportion"
 NONE_LEFT = "cannot allocate all claims"

@@ -16,11 +16,11 @@ from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.resources import Axis
 from volcanopy.scheduler.nodes.devices.pod_mix import Mix, PodClass, gpu_resources
 from volcanopy.scheduler.policy.config import DEFAULT, default, parse
-from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import NOW, all_policies
 from volcanopy_policies.devices.cards import card_usage
 from volcanopy_policies.devices.cards.card_selection import choose
 from volcanopy_policies.devices.cards.card_usage import SessionCards
+from volcanopy_testing import random_worlds
+from volcanopy_testing.notation import NOW, all_policies
 
 ALONE: dict[str, dict[str, object]] = {"gang": {}, "predicates": {}, "fragmentation": {}}
 SHARED: dict[str, dict[str, object]] = {

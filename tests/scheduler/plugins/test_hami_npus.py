@@ -11,11 +11,11 @@ from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
-from volcanopy.testing.notation import NOW, world
 from volcanopy_policies.devices.cards import device_kind
 from volcanopy_policies.devices.npus import hami_npus, npu_kinds
 from volcanopy_policies.devices.npus.hami_npus import HamiNpus
 from volcanopy_policies.devices.npus.npu_kinds import DEFAULT
+from volcanopy_testing.notation import NOW, world
 
 NPU = "huawei.com/Ascend310P"
 MEMORY, CORES = f"{NPU}-memory", f"{NPU}-core"

@@ -8,8 +8,8 @@ from tests.nightly import examples
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
-from volcanopy.testing.cycles import Simulation
-from volcanopy.testing.notation import world
+from volcanopy_testing.cycles import Simulation
+from volcanopy_testing.notation import world
 
 
 def configured(level: int | None = None) -> SchedulerConfig:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from volcanopy.scheduler.model.plan import Bind
-from volcanopy.testing.notation import decide
+from volcanopy_testing.notation import decide
 
 JOB = "\njob new: 2 x cpu=1 memory=1Gi"
 

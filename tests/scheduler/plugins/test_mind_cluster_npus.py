@@ -9,9 +9,9 @@ from tests.scheduler.plugins.scene import Scene, made, seen
 from volcanopy.api import core
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.plan import Bind, Plan
-from volcanopy.testing.notation import NOW, world
 from volcanopy_policies.devices.npus import mind_cluster_npus
 from volcanopy_policies.devices.npus.chip_templates import TEMPLATES, ChipPart
+from volcanopy_testing.notation import NOW, world
 
 CORES = "huawei.com/npu-core"
 REAL = "huawei.com/AscendReal"

@@ -8,7 +8,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing.notation import config, snapshot
 
 WORLD = """
     node n1 cpu=4

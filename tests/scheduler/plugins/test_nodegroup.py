@@ -14,7 +14,7 @@ from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policies.nodes.nodegroup import LABEL, LIMITS, NodeGroup, NodeGroupArguments
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 NODES = f"node n1 cpu=4 {LABEL}=g1\nnode n2 cpu=4 {LABEL}=g2\nnode n3 cpu=4 {LABEL}=g3\nnode n4 cpu=4\n"
 

@@ -12,7 +12,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan
 from volcanopy.scheduler.policies.nodes import numaaware
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 NOTE = f"note.{names.NUMA_TOPOLOGY_POLICY}"
 SINGLE = f"{NOTE}=single-numa-node guaranteed memory=1Gi"

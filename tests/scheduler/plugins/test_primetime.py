@@ -12,7 +12,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import parse
-from volcanopy.testing.notation import all_policies, world
+from volcanopy_testing.notation import all_policies, world
 
 MONDAY = datetime(2030, 1, 7, 12, tzinfo=UTC)
 """Noon."""

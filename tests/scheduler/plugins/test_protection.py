@@ -16,7 +16,7 @@ from volcanopy.scheduler.model import selectors
 from volcanopy.scheduler.model.plan import Bind, Evict, Plan, SetPodGroup
 from volcanopy.scheduler.policies.order.sla import SlaArguments
 from volcanopy.scheduler.policies.victims import pdb
-from volcanopy.testing.notation import NOW, config, world
+from volcanopy_testing.notation import NOW, config, world
 
 HIGH = "class high value=9\n"
 CROWDED = HIGH + "node n1 cpu=3\njob a min=0: 3 x cpu=1 app/name=web on=n1\njob b priority=high: 3 x cpu=1"

@@ -16,7 +16,7 @@ from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.scheduler.policy.roles import Purpose, Quota
-from volcanopy.testing.notation import all_policies, decide, snapshot
+from volcanopy_testing.notation import all_policies, decide, snapshot
 
 
 class Equal(Plugin[NoArguments], Quota):

@@ -12,7 +12,7 @@ from tests.scheduler.plugins.scene import argument_error, evicted, seen
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.model.measures import Measured, of_load
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 BEFORE = NOW - timedelta(minutes=1)
 LIMITS = {"thresholds": {"cpu": 30, "memory": 30}, "targetThresholds": {"cpu": 60, "memory": 60}}

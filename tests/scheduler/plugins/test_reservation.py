@@ -18,8 +18,8 @@ from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan, SetPodGroup
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
-from volcanopy.testing import notation
-from volcanopy.testing.notation import decide, snapshot
+from volcanopy_testing import notation
+from volcanopy_testing.notation import decide, snapshot
 
 KEPT: Mapping[str, Any] = {"after": "5m"}
 FULL = "node n1 cpu=4\nnode n2 cpu=4\nclass high value=9\nclass low value=1"

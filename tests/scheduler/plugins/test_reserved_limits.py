@@ -3,7 +3,7 @@
 import pytest
 
 from volcanopy.scheduler.policy.config import DEFAULT, parse
-from volcanopy.testing import notation
+from volcanopy_testing import notation
 
 CONFIG = parse(DEFAULT, notation.all_policies())
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, seen
 from tests.scheduler.reference.placement import actions
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Plan
-from volcanopy.testing.notation import NOW
+from volcanopy_testing.notation import NOW
+from volcanopy_testing.uncached import UncachedPlacement
 
 PLUGINS: dict[str, dict[str, Any]] = {
     "resource-strategy-fit": {

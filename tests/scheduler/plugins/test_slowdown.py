@@ -15,7 +15,7 @@ from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
 
 Waiting = tuple[int, int, int, bool]
 """The minutes that a job has waited, its walltime and its estimate in minutes (0 without), and whether that was learnt."""

@@ -13,7 +13,6 @@ from tests.nightly import examples
 from tests.scheduler.plugins.scene import Scene, argument_error, made, seen
 from tests.scheduler.reference.placement import actions
 from volcanopy.api import core
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.cache.cluster_cache import State
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import TasksView
@@ -21,7 +20,8 @@ from volcanopy.scheduler.model.measures import Measured, of_load
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policies.nodes.usage import CPU, MEMORY
-from volcanopy.testing.notation import NOW, world
+from volcanopy_testing.notation import NOW, world
+from volcanopy_testing.uncached import UncachedPlacement
 
 NODES = "node n1 cpu=4 memory=8Gi\nnode n2 cpu=4 memory=8Gi\n"
 TWO: dict[str, dict[str, Any]] = {"usage": {}}

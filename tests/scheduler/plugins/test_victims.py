@@ -11,8 +11,8 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.task_status import EVICTABLE, Status
 from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.roles import Purpose, Victims
-from volcanopy.testing import random_worlds
-from volcanopy.testing.notation import config, snapshot
+from volcanopy_testing import random_worlds
+from volcanopy_testing.notation import config, snapshot
 
 WORLDS = 60
 POLICIES = sorted(name for name, plugin in builtin().plugins.items() if issubclass(plugin, Victims))

@@ -1,6 +1,6 @@
 """Volume claims: feasible nodes and assignment of volumes."""
 
-from volcanopy.testing.notation import plan
+from volcanopy_testing.notation import plan
 
 PLUGINS = "gang, priority | predicates, nodeorder, proportion"
 

@@ -1,7 +1,7 @@
 """What hooks must return, and the error where one does not: it names the plugin and the hook.
 
 :func:`checked` compares every result of a plugin with the contract. A session checks the plugins that are not volcanopy's own,
-and the test kit of plugins (:mod:`volcanopy.plugin.check`) checks all.
+and the test kit of plugins (:mod:`volcanopy_testing.check`) checks all.
 """
 
 import math

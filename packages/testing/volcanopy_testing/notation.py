@@ -22,9 +22,9 @@ is Inqueue in queue ``default`` with a minimum of all its tasks, admitted now (`
 puts tasks on nodes: running, with ``started=60`` for a minute; ``bound`` or ``releasing`` set another status. Other tokens
 without ``=`` are flags: ``unschedulable``, ``gated``, ``closed``, ``fifo``, ``guaranteed`` (limits are what is requested).
 A line ``numa n1 cpus=2x4`` reports two NUMA nodes of 4 cpus each.
-Volumes, devices and claims are described in :mod:`volcanopy.testing.claim_notation`, hypernodes and topology constraints in
-:mod:`volcanopy.testing.topology_notation`, limits of users and groups and submitters of jobs in
-:mod:`volcanopy.testing.submitter_notation`, alternatives in :mod:`volcanopy.testing.alternative_notation`. A key with a slash is
+Volumes, devices and claims are described in :mod:`volcanopy_testing.claim_notation`, hypernodes and topology constraints in
+:mod:`volcanopy_testing.topology_notation`, limits of users and groups and submitters of jobs in
+:mod:`volcanopy_testing.submitter_notation`, alternatives in :mod:`volcanopy_testing.alternative_notation`. A key with a slash is
 a label, also ``label.<key>=``; ``note.<key>=`` is an annotation, ``selector.<key>=`` a node selector. Objects are created in the
 order of the lines, a second apart.
 """
@@ -47,9 +47,9 @@ from volcanopy.scheduler.model.plan import Bind, Evict, Nominate, Plan, SetPodGr
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.testing import alternative_notation, claim_notation, submitter_notation, topology_notation
-from volcanopy.testing.accepted_keys import unknown_key
-from volcanopy.testing.topology_notation import hypernode, split, topology
+from volcanopy_testing import alternative_notation, claim_notation, submitter_notation, topology_notation
+from volcanopy_testing.accepted_keys import unknown_key
+from volcanopy_testing.topology_notation import hypernode, split, topology
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """When the first object of a world was created."""

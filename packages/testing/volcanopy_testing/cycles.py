@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.testing.notation import NOW
 from volcanopy.whatif import simulation
 from volcanopy.whatif.cluster import Cluster
+from volcanopy_testing.notation import NOW
 
 
 class Simulation(simulation.Simulation):

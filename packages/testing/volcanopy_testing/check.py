@@ -2,7 +2,7 @@
 
 In a test of a plugin::
 
-    from volcanopy.plugin import check
+    from volcanopy_testing import check
 
     def test_the_plugin_keeps_the_contract() -> None:
         check.check(Cheapest, {"cheapest.weight": 5})
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volcanopy.plugin.uncached import schedule_uncached
 from volcanopy.scheduler.core import open_session, run, schedule
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
@@ -39,8 +38,9 @@ from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.hook_table import implemented
 from volcanopy.scheduler.policy.plugin import NodeRejection, Plugin
 from volcanopy.scheduler.policy.registry import Registry
-from volcanopy.testing import eviction_worlds, random_worlds
-from volcanopy.testing.notation import all_policies, snapshot
+from volcanopy_testing import eviction_worlds, random_worlds
+from volcanopy_testing.notation import all_policies, snapshot
+from volcanopy_testing.uncached import schedule_uncached
 
 TASKS, CHANGES = 6, 6
 """The most waiting tasks whose results are compared, and the number of changes of a cluster state."""
@@ -237,7 +237,7 @@ def faults(
 ) -> list[str]:
     """Return the faults of a plugin with these arguments, one sentence each, with a cluster state where one is needed.
 
-    ``states`` are cluster states in the notation of :mod:`volcanopy.testing.notation`, for a plugin that needs what random ones
+    ``states`` are cluster states in the notation of :mod:`volcanopy_testing.notation`, for a plugin that needs what random ones
     lack; ``hierarchy`` is the switch ``enableHierarchy``.
     """
     texts = [f"plugin {getattr(plugin, 'name', plugin)!r} {text}" for text in definition.faults(plugin)]
