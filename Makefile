@@ -193,6 +193,7 @@ lock:  ## Regenerate the lock files from pyproject.toml; `make lock UPGRADE=--up
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
 wheel: $(VENV)/.run  ## Build the wheels of all distributions into dist/.
+	rm -rf $(addsuffix /build,. $(PACKAGES))
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) $(PACKAGES:%=./%) .
 
 sbom: $(VENV)/.dev  ## Write the software bill of materials into dist/ (CycloneDX JSON), from requirements.lock.
