@@ -14,6 +14,7 @@ from tests.scheduler.nodes.sessions import Stage, away, node, term
 from tests.scheduler.nodes.sessions import pod as pod_of_app
 from volcanopy.api import core, names
 from volcanopy.scheduler.cache.cluster_cache import State
+from volcanopy.scheduler.ledger.domain_limits import limited
 from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex, of_term
 from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
 from volcanopy.scheduler.nodes.pods.pod_counts import MAX_CURRENT, PodCounts
@@ -197,7 +198,7 @@ def test_only_some_numbers_of_pods_are_current_in_a_session() -> None:
     counts = PodCounts(stage.cluster)
     interpod = InterPodAffinity(stage.cluster, counts)
     rows = np.array([0])
-    filters = [interpod.anti_affinity_filter(stage.task(each.metadata.name)) for each in pods]
-    assert not any(rejected(rows)[0] for rejected in filters if rejected)
+    limits = [limit for each in pods for limit in interpod.anti_affinity_limits(stage.task(each.metadata.name))]
+    assert not any(limited([limit], rows)[0] for limit in limits)
     current = [len(vars(tally)["_counts"]) > 0 for tally in vars(counts)["_tallies"].values()]
     assert (len(current), sum(current)) == (size, MAX_CURRENT)

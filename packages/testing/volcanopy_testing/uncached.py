@@ -21,7 +21,7 @@ from volcanopy.scheduler.policy.registry import Action
 class UncachedPlacement(Placement):
     """Selects a node for one task at a time and calls every hook for every node."""
 
-    def choose_run(self, task: TaskView, count: int) -> Rows:
+    def choose_run(self, task: TaskView, count: int, entry: object) -> Rows:
         """No runs: each task by itself."""
         return np.empty(0, dtype=np.intp)
 

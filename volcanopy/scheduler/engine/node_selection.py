@@ -6,8 +6,7 @@ tasks one by one, because it is done only where all that the hooks read are a no
 (:class:`~volcanopy.scheduler.ledger.reads.Scope`).
 """
 
-import heapq
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -16,10 +15,13 @@ from volcanopy.scheduler.engine.fit_error import Why, judge
 from volcanopy.scheduler.engine.score_cache import ScoreCache, feasible, rejected
 from volcanopy.scheduler.engine.score_table import INFEASIBLE, NodeScores
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.domain_limits import RunLimits, limited
 from volcanopy.scheduler.ledger.ledger import Ledger
+from volcanopy.scheduler.ledger.reads import Scope
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.dispatch import Hooks
 
 _NOWHERE: Rows = np.empty(0, dtype=np.intp)
@@ -57,22 +59,34 @@ class Placement:
         if entry.coupling.scores or not len(self._reach):
             return self._choose_among(task, self._reach)
         self._cache.refresh(entry)
-        is_coupled = entry.coupling.rejections
-        best = self._best_accepted(task, entry.ranked, is_free=True) if is_coupled else self._cache.best(entry)
-        if best != NONE and entry.ranked[best] != INFEASIBLE:
+        best = self._best_accepted(task, entry, entry.ranked, is_free=True)
+        if best != NONE:
             return best, True
         fits = (self._ledger.future >= entry.request).all(axis=0)
         later = np.where(entry.feasible & fits, entry.score, INFEASIBLE)
-        best = self._best_accepted(task, later, is_free=False) if is_coupled else int(later.argmax())
-        return (best, False) if best != NONE and later[best] != INFEASIBLE else None
+        best = self._best_accepted(task, entry, later, is_free=False)
+        return None if best == NONE else (best, False)
 
-    def _best_accepted(self, task: TaskView, ranked: Floats, is_free: bool) -> int:
+    def _best_accepted(self, task: TaskView, entry: NodeScores, ranked: Floats, is_free: bool) -> int:
         """Return the first of the nodes that rank highest of those that no predicate rejects; NONE without one."""
-        rows = (ranked != INFEASIBLE).nonzero()[0]
-        if len(rows):
-            rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
-            rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
-        return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
+        if entry.coupling.limits:
+            ranked = np.where(limited(entry.coupling.limits, self._all), INFEASIBLE, ranked)
+        elif entry.coupling.rejections:
+            rows = (ranked != INFEASIBLE).nonzero()[0]
+            if len(rows):
+                rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
+                rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
+            return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
+        best = self._cache.best(entry) if ranked is entry.ranked else int(ranked.argmax())
+        return best if ranked[best] != INFEASIBLE else NONE
+
+    def choose_next(self, task: TaskView, count: int, entry: NodeScores) -> tuple[Rows, bool] | None:
+        """Return nodes for the next of ``count`` tasks equal to this one, and whether they are free; None without any."""
+        nodes = self.choose_run(task, count, entry)
+        chosen = None if len(nodes) else self.choose(task, entry)
+        return (
+            (nodes, True) if chosen is None and len(nodes) else chosen and (self._ledger.single(chosen[0]), chosen[1])
+        )
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
         """As :meth:`choose`, of one node only."""
@@ -122,31 +136,50 @@ class Placement:
         """(N,): the nodes whose free resources the task could take, as far as the rules of nodes allow."""
         entry = self._current(task)
         mask: Mask = entry.ranked != INFEASIBLE
-        if entry.coupling.rejections:
+        if any(entry.coupling):
             mask &= feasible(self._hooks.reject(task, NodesView(self._ledger, self._all)), len(self._all))[0]
         return mask
 
-    def choose_run(self, task: TaskView, count: int) -> Rows:
+    def choose_run(self, task: TaskView, count: int, entry: NodeScores) -> Rows:
         """Return nodes with free resources for up to ``count`` tasks equal to this one, in the order of placing them.
 
-        Empty where a hook couples the placements of equal tasks: then :meth:`choose` must be called for each.
+        Fewer where it was not seen yet what the last placement changes: to be called again after that. Empty where hooks couple
+        the placements of equal tasks by more than limits, or answer by more than states: then :meth:`choose` must be called.
+        ``entry`` is that of an equal task.
         """
-        if count < 2 or task.nominated >= 0:
+        coupling, ledger = entry.coupling, self._ledger
+        if count < 2 or task.nominated >= 0 or coupling.scores or (coupling.rejections and not coupling.limits):
             return _NOWHERE
-        entry = self._cache.entry(task)
-        if any(entry.coupling):
-            return _NOWHERE
+        self._see_following(entry)
         self._cache.refresh(entry)
-        if not self._hooks.follows_from_columns(entry.kind):
+        scope, nodes, ranked = self._hooks.scope_without_limits(entry.kind), self._all, entry.ranked
+        if scope > Scope.STATE or (scope == Scope.STATE and entry.of_states is None):
             return _NOWHERE
-        candidates = np.flatnonzero(entry.ranked != INFEASIBLE)
-        if not len(candidates):
-            return candidates
-        best_first = candidates[np.argsort(-entry.ranked[candidates], kind="stable")][:count]
-        room = self._ledger.free(entry.dims, best_first) // entry.request[entry.dims]
-        capacity = np.minimum(room.min(axis=0), count)
-        nodes = _Run(self._ledger, self._hooks, entry, best_first, capacity).take(count)
-        return nodes if self._hooks.follows_from_columns(entry.kind) else _NOWHERE
+        if scope <= Scope.COLUMNS:
+            nodes = (ranked != INFEASIBLE).nonzero()[0]
+            if not coupling.limits and len(nodes) > count:
+                nodes = np.sort(nodes[np.argsort(-ranked[nodes], kind="stable")[:count]])
+        if not len(nodes):
+            return nodes
+        limits = RunLimits(coupling.limits, nodes) if coupling.limits else None
+        run = (
+            _RunByStates(ledger, entry, nodes)
+            if scope == Scope.STATE
+            else _Run(ledger, self._hooks, entry, nodes, count)
+        )
+        chosen = run.take(count, limits)
+        return chosen if self._hooks.scope_without_limits(entry.kind) == scope else _NOWHERE
+
+    def _see_following(self, entry: NodeScores) -> None:
+        """Note the state after the last placement of the last run, if nothing else has changed since."""
+        if entry.unseen is None or entry.of_states is None:
+            return
+        (before, nodes, change), entry.unseen = entry.unseen, None
+        ledger = self._ledger
+        if ledger.touched[change:] == nodes:
+            task = TaskView(ledger, ledger.moved[-1])
+            if task.status is Status.ALLOCATED and self._hooks.cache_key(task) == entry.kind.key_of_kind:
+                entry.following[before] = entry.of_states.key(nodes[-1])
 
     def why_not(self, task: TaskView) -> Why:
         """Return why no node is available for the task, in the wording of kube-scheduler, and the node that lacks least."""
@@ -176,38 +209,50 @@ class Placement:
 
 
 class _Run:
-    """Places a run of equal tasks on candidate nodes: always the node whose next place scores best, the first of equals."""
+    """Places a run of equal tasks on candidate nodes: always the node whose next place ranks highest, the first of equals."""
 
-    def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows, capacity: Ints) -> None:
-        self._ledger, self._hooks, self._entry = ledger, hooks, entry
-        self._nodes, self._capacity = nodes, capacity
-        self._scores: list[list[float]] = [[score] for score in entry.ranked[nodes].tolist()]
+    def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows, count: int) -> None:
+        """``nodes`` are in the order of their rows."""
+        self._ledger, self._hooks, self._entry, self._nodes = ledger, hooks, entry, nodes
+        self._ranked = entry.ranked[nodes]
+        self._further: list[list[float]] = []
+        """Of each candidate the ranks of its places after the first one."""
+        self._taken = [0] * len(nodes)
+        room = ledger.free(entry.dims, nodes) // entry.request[entry.dims]
+        self._capacity: Ints = np.minimum(room.min(axis=0, initial=count), count)
 
-    def take(self, count: int) -> Rows:
-        """Return the nodes for up to ``count`` tasks, in order."""
-        deep = max(2, defaults.SCORED_PLACES // len(self._nodes))
-        self._extend(np.arange(len(self._nodes)), deep)
-        rows = self._nodes.tolist()
-        heap = [(-scores[0], row, place) for place, (row, scores) in enumerate(zip(rows, self._scores, strict=True))]
-        heapq.heapify(heap)
-        levels = [0] * len(rows)
-        chosen: list[int] = []
-        while heap and len(chosen) < count:
-            _, row, place = heap[0]
-            chosen.append(row)
-            levels[place] += 1
-            level = levels[place]
-            if level >= len(self._scores[place]) and level < self._capacity[place]:
-                self._extend(np.array([place]), deep * 2)
-            if level < len(self._scores[place]) and self._scores[place][level] != INFEASIBLE:
-                heapq.heapreplace(heap, (-self._scores[place][level], row, place))
-            else:
-                heapq.heappop(heap)
-        return np.array(chosen, dtype=np.intp)
+    def take(self, count: int, limits: RunLimits | None) -> Rows:
+        """Return the nodes for up to ``count`` tasks, in order, until it is not known what a placement changes."""
+        ranked, chosen = self._ranked, list[int]()
+        while True:
+            allowed = ranked if limits is None else np.where(limits.rejected, INFEASIBLE, ranked)
+            place = int(allowed.argmax())
+            if allowed[place] == INFEASIBLE:
+                break
+            chosen.append(place)
+            following = None if len(chosen) == count else self._following(chosen)
+            if following is None:
+                break
+            ranked[place] = following
+            if limits is not None:
+                limits.add(int(self._nodes[place]))
+        return self._nodes[chosen]
+
+    def _following(self, chosen: Sequence[int]) -> float | None:
+        """Return the rank of the last chosen candidate with one more task placed there; None if it is not known."""
+        place = chosen[-1]
+        if not self._further:
+            self._further = [[] for _ in self._taken]
+            self._extend(np.arange(len(self._nodes)), max(1, defaults.SCORED_PLACES // len(self._nodes) - 1))
+        further, taken = self._further[place], self._taken[place]
+        self._taken[place] += 1
+        if taken >= len(further) and taken + 1 < self._capacity[place]:
+            self._extend(np.array([place]), defaults.SCORED_PLACES // len(self._nodes) * 2 + 2)
+        return further[taken] if taken < len(further) else INFEASIBLE
 
     def _extend(self, places: Rows, more: int) -> None:
-        """Compute the scores of up to ``more`` further places on each of these candidates."""
-        known = np.array([len(self._scores[place]) for place in places])
+        """Compute the ranks of up to ``more`` further places on each of these candidates."""
+        known = np.array([1 + len(self._further[place]) for place in places])
         numbers = np.minimum(self._capacity[places] - known, more).clip(min=0)
         if not numbers.any():
             return
@@ -215,8 +260,30 @@ class _Run:
         within = np.arange(len(owner)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
         view = NodesView(self._ledger, self._nodes[places][owner], self._entry.kind, known[owner] + within)
         of_nodes, rejections, _ = self._hooks.answers(self._entry.kind, self._entry.tasks, view)
-        scores = np.where(rejected(rejections, len(owner)), INFEASIBLE, of_nodes).tolist()
+        ranks = np.where(rejected(rejections, len(owner)), INFEASIBLE, of_nodes).tolist()
         start = 0
         for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
-            self._scores[place].extend(scores[start : start + number])
+            self._further[place].extend(ranks[start : start + number])
             start += number
+
+
+class _RunByStates(_Run):
+    """The same with answers by the states of nodes: which state follows on a placement was seen on a node in that state."""
+
+    def __init__(self, ledger: Ledger, entry: NodeScores, nodes: Rows) -> None:
+        self._ledger, self._entry, self._nodes = ledger, entry, nodes
+        self._ranked = entry.ranked[nodes]
+        self._states: dict[int, Hashable] = {}
+
+    def _following(self, chosen: Sequence[int]) -> float | None:
+        place, entry, of_states = chosen[-1], self._entry, self._entry.of_states
+        if of_states is None:
+            return None
+        state = self._states.get(place) or of_states.key(int(self._nodes[place]))
+        following = entry.following.get(state)
+        answers = None if following is None else of_states.answers.get(following)
+        if answers is None:
+            entry.unseen = state, self._nodes[chosen].tolist(), len(self._ledger.touched)
+            return None
+        self._states[place] = following
+        return answers[2]

@@ -100,7 +100,7 @@ class ScoreCache:
 
     def _ask(self, entry: NodeScores, rows: Rows) -> None:
         view, rejections = NodesView(self._ledger, rows), list[NodeRejection]()
-        if entry.coupling.rejections:  # they are computed at each placement
+        if entry.coupling.rejections and not entry.coupling.limits:  # they are computed at each placement
             score, scope = self._hooks.scores(entry.tasks, view)
         else:
             score, rejections, scope = self._hooks.answers(entry.kind, entry.tasks, view)

@@ -8,7 +8,7 @@ equal scores, which are computed once. The table equals what each shape would co
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -69,6 +69,10 @@ class NodeScores:
     """(N,): the score where the task fits into free resources and no predicate rejects it, else INFEASIBLE."""
     of_states: AnswersOfStates[tuple[bool, float, float]] | None
     """Of single nodes ``feasible``, ``score`` and ``ranked`` by their state; None if they differ between nodes of one state."""
+    following: dict[Hashable, Hashable] = field(default_factory=dict)
+    """By the state of a node the state with one more task of the kind, as far as such placements were seen."""
+    unseen: tuple[Hashable, list[int], int] | None = None
+    """The state of the last node of a run with whose placement it ended, the nodes, and the number of changes before it."""
     changes: int = NONE  # How many changes of nodes the answers include.
     column: int = NONE  # The column in the table, NONE outside.
     is_alone: bool = False  # Whether its answers do not allow a column there.

@@ -106,11 +106,14 @@ class NodesView:
         "_used",
         "read",
         "rows_read",
+        "without_limits",
     )
 
     def __init__(self, ledger: Ledger, rows: Rows, task: TaskView | None = None, extra: Ints | None = None) -> None:
         self._ledger = ledger
         self._rows = rows
+        self.without_limits = False
+        """Whether ``reject`` leaves out the limits that ``domain_limits`` returns: then the engine checks them."""
         self.rows_read = False
         """Whether a hook read the row numbers: else its result follows from the columns alone."""
         self.read: set[int] = set()

@@ -30,8 +30,8 @@ class Candidates:
     """What the task takes of each."""
     cores: int
     """The percent of its cores that the task takes of each."""
-    placed: bool = False
-    """Whether the task is on the node already, so that its other requests are in the columns of the node."""
+    idle: Ints
+    """(R, K): the resources that are idle on the node of each without the task."""
 
     def __len__(self) -> int:
         return len(self.cards)

@@ -47,23 +47,25 @@ class Statement:
         self.placed.append((tasks, nodes))
         self._undo.append(self.placed.pop)
 
-    def place_each(self, tasks: Sequence[int], choose: Callable[[int], tuple[int, bool] | None]) -> int:
-        """Place such tasks where ``choose`` returns, up to the first one that must wait or has no node; return how many."""
-        nodes: list[int] = []
-        chosen: tuple[int, bool] | None = None
-        for task in tasks:
-            chosen = choose(task)
-            if chosen is None or not chosen[1]:
+    def place_run(self, tasks: Sequence[int], choose: Callable[[int], tuple[Rows, bool] | None]) -> int:
+        """Place such tasks up to the first one that must wait or has no node; return how many were placed.
+
+        ``choose`` returns nodes for the next of the tasks after so many, and whether their resources are free.
+        """
+        placed, rows, nodes = 0, np.array(tasks), list[Rows]()
+        while placed < len(tasks) and (chosen := choose(placed)) is not None:
+            if not chosen[1]:
+                self.pipeline(tasks[placed], int(chosen[0][0]))
+                placed += 1
                 break
-            self._move(task, Status.ALLOCATED, chosen[0])
+            self._move_all(rows[placed : placed + len(chosen[0])], Status.ALLOCATED, chosen[0])
+            placed += len(chosen[0])
             nodes.append(chosen[0])
         if nodes:
-            self.placed.append((np.array(tasks[: len(nodes)]), np.array(nodes)))
+            on = np.concatenate(nodes)
+            self.placed.append((rows[: len(on)], on))
             self._undo.append(self.placed.pop)
-        if chosen is None or chosen[1]:
-            return len(nodes)
-        self.pipeline(tasks[len(nodes)], chosen[0])
-        return len(nodes) + 1
+        return placed
 
     def pipeline(self, task: int, node: int) -> None:
         """Place a pending task on resources of pods that terminate."""

@@ -34,8 +34,11 @@ def pending_tasks(snapshot: Snapshot, shapes: Iterable[int]) -> Rows:
 class Assigner(Protocol[G]):
     """Chooses and counts the cards or cpus of all nodes."""
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: G | None) -> G | None:
-        """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free."""
+    def choose(self, task: int, node: int, pipelined: bool, previous: G | None, unassigned: Sequence[int]) -> G | None:
+        """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free.
+
+        ``unassigned`` are the tasks of which the ledger has counted the placement on the node already, this one included.
+        """
 
     def count(self, node: int, assigned: G, pipelined: bool, sign: int) -> None:
         """Count an assignment as taken, or (-1) as free."""
@@ -49,7 +52,7 @@ class NodeAssignments(Generic[G]):
 
     def __init__(self, cluster: Cluster, tasks: Rows, assigner: Assigner[G]) -> None:
         """``tasks``: the pending tasks that get an assignment with their node."""
-        self._ledger, self._keys = cluster.ledger, cluster.snapshot.tasks.keys
+        self._ledger = cluster.ledger
         self._assigner = assigner
         self._waiting = frozenset(tasks.tolist())
         self._places: dict[int, int] = {}
@@ -69,7 +72,7 @@ class NodeAssignments(Generic[G]):
         moves = ledger.moves
         if self._synced == moves:
             return
-        rows = sorted(set(ledger.moved_since(self._synced).tolist()))
+        rows = list(dict.fromkeys(reversed(ledger.moved_since(self._synced).tolist())))[::-1]  # by their last changes
         self._synced = moves
         self._follow_evictions(rows, ledger.evictions)
         status, node, changes = ledger.status, ledger.node, list[tuple[int, int]]()
@@ -82,11 +85,17 @@ class NodeAssignments(Generic[G]):
         for row, _ in changes:
             if row in self._places:
                 self._release(row, self._places.pop(row))
-        for row, place in sorted(changes, key=lambda move: str(self._keys[move[0]])):
+        unassigned: dict[int, list[int]] = {}
+        for row, place in reversed(changes):
+            if place != NONE:
+                unassigned.setdefault(place // 2, []).append(row)
+        for row, place in changes:
             if place != NONE:
                 self._places[row] = place
                 on, pipelined = place // 2, bool(place % 2)
-                assigned = self._assigner.choose(row, on, pipelined, self._previous.get((row, place)))
+                previous = self._previous.get((row, place))
+                assigned = self._assigner.choose(row, on, pipelined, previous, unassigned[on])
+                unassigned[on].pop()
                 if assigned is not None:
                     self._assigned[row] = assigned
                     self._assigner.count(on, assigned, pipelined, +1)

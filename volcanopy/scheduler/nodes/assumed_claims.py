@@ -1,6 +1,6 @@
 """Volumes and devices that the session assumes for the pods with claims that it placed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -40,7 +40,9 @@ class AssumedClaims(NodeAssignments[AssumedPod]):
         self.changed_devices: list[DeviceId] = []
         """The devices that were assumed or given up, in order, as of the last query."""
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: AssumedPod | None) -> AssumedPod:
+    def choose(
+        self, task: int, node: int, pipelined: bool, previous: AssumedPod | None, unassigned: Sequence[int]
+    ) -> AssumedPod:
         """Return the choices for a task on a node."""
         return self._decide(task, node)
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -161,7 +162,7 @@ class Hooks:
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Return whether the answers for a node and the task depend on other nodes."""
-        return any(self.coupling(task))
+        return any(self.coupling(task)[:2])
 
     def coupling(self, task: TaskView) -> "Coupling":
         """Return which answers for a node and the task depend on other nodes: those of plugins that declare it."""
@@ -171,10 +172,13 @@ class Hooks:
         coupling = self._coupled.get(key)
         if coupling is None:
             kind = self.kind(task)
-            classes = [type(each) for each in self._coupling if each.couples_nodes(kind)]
+            limits = [(each, each.domain_limits(kind)) for each in self._coupling]
+            coupled = [(type(each), of_policy) for each, of_policy in limits if each.couples_nodes(kind)]
+            is_limited = all(of_policy is not None for _, of_policy in coupled)
             coupling = self._coupled[key] = Coupling(
-                any(each.reject is not Nodes.reject for each in classes),
-                any(each.score is not Nodes.score for each in classes),
+                any(each.reject is not Nodes.reject for each, _ in coupled),
+                any(each.score is not Nodes.score for each, of_policy in coupled if of_policy is None),
+                tuple([limit for _, of_policy in limits for limit in of_policy or ()]) if is_limited else (),
             )
         return coupling
 
@@ -186,6 +190,7 @@ class Hooks:
     def answers(self, kind: TaskKind, tasks: TasksView, nodes: NodesView) -> tuple[Floats, list[NodeRejection], Scope]:
         """Return the (N,) scores of nodes for a kind, which is also a block, the rejections, and the scope of what was read."""
         reads = self._reads
+        nodes.without_limits = bool(self.coupling(kind).limits)
         scores, scope = self.scores(tasks, nodes)
         read, rows_read = nodes.forget()
         before = reads.start()
@@ -206,7 +211,8 @@ class Hooks:
 
     def rejections_are_static(self, task: TaskView) -> bool:
         """Return whether ``reject`` read nothing for the task that a placement changes."""
-        return self._rejection_scopes.get(self.cache_key(task)) is Scope.STATIC and not self.couples_nodes(task)
+        is_static = self._rejection_scopes.get(self.cache_key(task)) is Scope.STATIC
+        return is_static and not any(self.coupling(task))
 
     def follows_from_columns(self, task: TaskView) -> bool:
         """Return whether the answers for a node and the task follow from the columns of the node, with equal tasks on it."""
@@ -216,6 +222,11 @@ class Hooks:
         """Return which answers for the task a placement changes; where none was recorded, a node is asked about."""
         if self.couples_nodes(task):
             return Scope.CLUSTER
+        scope = self.scope_without_limits(task)
+        return max(scope, Scope.NODE) if self.coupling(task).limits else scope
+
+    def scope_without_limits(self, task: TaskView) -> Scope:
+        """Return the same of answers that leave out the limits of the task."""
         if self.cache_key(task) not in self._scopes:
             ledger = self._reads.ledger
             kind = self.kind(task)
@@ -233,6 +244,8 @@ class Coupling(NamedTuple):
 
     rejections: bool
     scores: bool
+    limits: tuple[DomainLimit, ...] = ()
+    """All that couples rejections; none if more than limits does."""
 
 
 _UNCOUPLED = Coupling(rejections=False, scores=False)

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.plan import Claims
@@ -162,6 +163,13 @@ class Nodes:
         All else that they depend on is recorded when they read it.
         """
         return False
+
+    def domain_limits(self, task: TaskView) -> Sequence[DomainLimit] | None:
+        """The limits on pods in domains of nodes by which reject rejects nodes; None if more than these couples nodes.
+
+        The engine counts a run of equal tasks by them; where ``nodes.without_limits``, reject leaves them out.
+        """
+        return None
 
     def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
         """Return what reject and score depend on for the task on a node besides its columns, as a function of the node's row.

@@ -249,15 +249,17 @@ class Placing:
 
         Those of a part, as long as the hypernode that it spans stays the same.
         """
-        spanned, table = NONE if self.part is None else self.part.spanned, self.session.snapshot.hypernodes
-        if self.part is None or spanned != NONE:
-            nodes = self.placement.choose_run(task, len(tasks))
-            if spanned != NONE:
-                outside = np.flatnonzero(~table.holds[spanned, table.of_node[nodes]])
-                nodes = nodes[: int(outside[0]) + 1] if len(outside) else nodes
-            if len(nodes):
-                self.statement.allocate_run(np.array(tasks[: len(nodes)]), nodes)
-                return len(nodes)
-        ledger, entry = self.session.ledger, self.placement.entry(task)
-        tasks = tasks if self.part is None else tasks[:1]
-        return self.statement.place_each(tasks, lambda row: self.placement.choose(TaskView(ledger, row), entry))
+        ledger, entry, table = self.session.ledger, self.placement.entry(task), self.session.snapshot.hypernodes
+        spanned = NONE if self.part is None else self.part.spanned
+
+        def choose(placed: int) -> tuple[Rows, bool] | None:
+            chosen = self.placement.choose_next(TaskView(ledger, tasks[placed]), len(tasks) - placed, entry)
+            if chosen is None or spanned == NONE:
+                return chosen
+            outside = np.flatnonzero(~table.holds[spanned, table.of_node[chosen[0]]])
+            return chosen[0][: int(outside[0]) + 1] if len(outside) else chosen[0], chosen[1]
+
+        if self.part is None:
+            return self.statement.place_run(tasks, choose)
+        tasks = tasks[:1] if spanned == NONE else tasks
+        return self.statement.place_run(tasks, lambda placed: None if placed else choose(placed))

@@ -1,7 +1,7 @@
 """Free cpus of the nodes, from the reports of their agents, the annotations of bound pods, and the session."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -141,7 +141,9 @@ class SessionCpus:
         free = report.layout.all & ~report.reserved
         return cpu_assignment.assign(report.layout, free, counts, report.policy) is not None
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None) -> AssignedCpus | None:
+    def choose(
+        self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None, unassigned: Sequence[int]
+    ) -> AssignedCpus | None:
         """Return the cpus for a task; None on a node that does not align them."""
         report = self._reports.get(node)
         if report is None or not report.aligns:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Term
@@ -59,17 +60,14 @@ class InterPodAffinity:
 
         return rejected
 
-    def anti_affinity_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Return the filter of node rows that violate the task's required anti-affinity; None without such terms."""
+    def anti_affinity_limits(self, task: TaskView) -> list[DomainLimit]:
+        """Return the limits by the task's required anti-affinity."""
         terms = task.terms.anti_affinity if task.terms else ()
-        if not terms:
-            return None
-        return _any_pod([self._part(term) for term in dict.fromkeys(terms)])
+        return [_no_pods(task, *self._part(term)) for term in dict.fromkeys(terms)]
 
-    def existing_anti_affinity_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Return the filter of node rows whose pods have required anti-affinity to the task; None without such pods."""
-        parts = self._of_existing(task, "anti_affinity")
-        return _any_pod(parts) if parts else None
+    def existing_anti_affinity_limits(self, task: TaskView) -> list[DomainLimit]:
+        """Return the limits by the required anti-affinity to the task of pods on nodes."""
+        return [_no_pods(task, *part) for part in self._of_existing(task, "anti_affinity")]
 
     def score(self, task: TaskView) -> Callable[[Rows], Ints] | None:
         """Return the score of node rows by the preferred terms of the task and of existing pods; None without any."""
@@ -108,6 +106,5 @@ def _summed(parts: Sequence[_Part]) -> Callable[[Rows], Ints]:
     return sums
 
 
-def _any_pod(parts: Sequence[_Part]) -> Callable[[Rows], Mask]:
-    sums = _summed(parts)
-    return lambda rows: sums(rows) > 0
+def _no_pods(task: TaskView, tally: Tally, topology: Domains, _: int) -> DomainLimit:
+    return DomainLimit(topology.numbers, lambda: tally.per_domain(topology), tally.weight(task.shape))

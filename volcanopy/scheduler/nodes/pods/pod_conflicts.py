@@ -1,12 +1,13 @@
-"""Filter of nodes with conflicting pods: equal host ports."""
+"""Limits by conflicting pods on a node: equal host ports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from volcanopy.api import core
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.model.node_traits import NodeTraits
-from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import ShapeTable
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts
+from volcanopy.scheduler.nodes.traits.node_affinity import each_node
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 
 Port = tuple[str, int]
@@ -16,13 +17,11 @@ Addresses = dict[str, set[int]]
 ANY_ADDRESS = "0.0.0.0"
 
 
-def ports_in_use(
-    shape: int, shapes: ShapeTable, traits: NodeTraits, pod_counts: PodCounts
-) -> Callable[[Rows], Mask] | None:
-    """Return the filter of node rows on which a host port of the shape is in use; None for a shape without host ports."""
+def ports_in_use(shape: int, shapes: ShapeTable, traits: NodeTraits, pod_counts: PodCounts) -> list[DomainLimit]:
+    """Return the limit to nodes on which no host port of the shape is in use, if it has any."""
     own = frozenset(_ports(shapes.specs[shape]))
     if not own:
-        return None
+        return []
     known = cached_by_shapes(traits, "host ports", shapes, lambda: _by_port(shapes))
     conflicting: set[int] = set()
     for port, address in own:
@@ -30,7 +29,8 @@ def ports_in_use(
             if other == address or ANY_ADDRESS in {other, address}:
                 conflicting |= users
     tally = pod_counts.tally(dict.fromkeys(conflicting, 1), terminating=True)
-    return lambda rows: tally.counts[rows] > 0
+    nodes = each_node(traits)
+    return [DomainLimit(nodes.numbers, lambda: tally.per_domain(nodes), tally.weight(shape))]
 
 
 def _by_port(shapes: ShapeTable) -> dict[Port, Addresses]:

@@ -54,6 +54,10 @@ class Tally:
         self._counts: Ints = np.empty(0, dtype=np.int64)
         self._sums: dict[Domains, Ints] = {}
 
+    def weight(self, shape: int) -> int:
+        """Return what a task of a shape counts."""
+        return self._weights.get(shape, 0)
+
     @property
     def counts(self) -> Ints:
         """(N,): the sum of the values of the tasks on each node."""

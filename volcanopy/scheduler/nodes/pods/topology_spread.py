@@ -12,6 +12,7 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.selectors import Spread
@@ -38,6 +39,17 @@ class _Constraint:
             return np.zeros(self.topology.size, dtype=np.int64)
         return self.tally.per_domain(self.counted)
 
+    def limit(self, shape: int) -> DomainLimit:
+        """Return the limit by the constraint for tasks of its shape."""
+        populated, counted = self.counted.populated, self.counted.numbers
+        return DomainLimit(
+            self.topology.numbers,
+            self.sums,
+            0 if self.tally is None else np.where(counted, self.tally.weight(shape), 0),
+            self.spread.max_skew - self.own,
+            populated if len(populated) >= max(self.spread.min_domains, 1) else None,
+        )
+
 
 class PodTopologySpread:
     """Topology spread in one session."""
@@ -46,32 +58,9 @@ class PodTopologySpread:
         self._pod_counts = pod_counts
         self._traits = cluster.traits
 
-    def missing_label_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Return the filter of node rows without the label of a required constraint; None without such constraints."""
-        constraints = self._constraints(task, required=True)
-        if not constraints:
-            return None
-        missing = ~_all_labels(constraints)
-        return lambda rows: missing[rows]
-
-    def skew_filter(self, task: TaskView) -> Callable[[Rows], Mask] | None:
-        """Return the filter of node rows where the task violates a required constraint; None without such constraints."""
-        constraints = self._constraints(task, required=True)
-        if not constraints:
-            return None
-
-        def rejected(rows: Rows) -> Mask:
-            mask = np.zeros(len(rows), dtype=np.bool_)
-            for constraint in constraints:
-                sums = constraint.sums()
-                domains = constraint.counted.populated
-                enough = len(domains) >= constraint.spread.min_domains
-                least = int(sums[domains].min()) if enough and len(domains) else 0
-                numbers = constraint.topology.numbers[rows]
-                mask |= (numbers != 0) & (sums[numbers] + constraint.own - least > constraint.spread.max_skew)
-            return mask
-
-        return rejected
+    def skew_limits(self, task: TaskView) -> list[DomainLimit]:
+        """Return the limits by the task's required constraints."""
+        return [constraint.limit(task.shape) for constraint in self._constraints(task, required=True)]
 
     def score(self, task: TaskView) -> Callable[[Rows], Floats] | None:
         """Return the score of node rows, normalized to 0..100, by the preferred constraints; None without any."""

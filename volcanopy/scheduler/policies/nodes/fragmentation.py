@@ -160,7 +160,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         units = state.units[:, rows] - fits + fits_after
         gpus = state.gpus[:, rows] - fits * parts + fits_after * parts_after
         free = state.free[rows] - parts + parts_after
-        return self._value(mix, task, rows, (units, gpus, free), candidates.placed)
+        return self._value(mix, rows, (units, gpus, free), candidates.idle - task.request.values[:, None])
 
     def ranking_state(self, node: int) -> Hashable:
         """What never changes of a node: the classes of the mix that it permits, and what they take of its cards."""
@@ -236,13 +236,9 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
         return before - after
 
-    def _value(
-        self, mix: Mix, task: TaskView, rows: Rows, cards: tuple[Ints, Floats, Floats], placed: bool = False
-    ) -> Floats:
-        """(K,): the worth of nodes with these free cards, and with the task on them, if it is not there (``placed``)."""
+    def _value(self, mix: Mix, rows: Rows, cards: tuple[Ints, Floats, Floats], left: Ints) -> Floats:
+        """(K,): the worth of nodes with these free cards, and these (R, K) resources left."""
         units, gpus, free = cards
-        idle = self.cluster.ledger.idle[:, rows]
-        left = idle if placed else idle - task.request.values[:, None]
         own, parts = left[mix.resources], self._unit_parts(mix)
         units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * parts))
         return self._worth(mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows)[0]

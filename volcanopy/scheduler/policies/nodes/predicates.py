@@ -15,6 +15,7 @@ from pydantic import Field
 
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit, limited
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Index, Mask, Rows
@@ -82,21 +83,19 @@ class _TraitRejections:
 
 
 @dataclass(frozen=True)
-class _Filter:
-    """A filter that depends on the pods of the nodes."""
-
-    reason: str
-    rejected: _Rejected
-    final: bool = False
-
-
-@dataclass(frozen=True)
 class _ShapeFilters:
     """All filters of one shape."""
 
     traits: _TraitRejections
-    pods: tuple[_Filter, ...]
-    couples_nodes: bool
+    affinity: _Rejected | None
+    """The filter by required affinity to pods."""
+    limits: tuple[tuple[str, list[DomainLimit]], ...]
+    """The filters that are limits on pods, by reason."""
+
+    @property
+    def couples_nodes(self) -> bool:
+        """Whether a filter counts pods on other nodes."""
+        return self.affinity is not None or any(reason != PORTS for reason, _ in self.limits)
 
 
 class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
@@ -122,10 +121,19 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         of_claims = task.shape in self._claims.shapes and self._claims.couples_nodes(task)
         return of_claims or self._of(task).couples_nodes
 
+    def domain_limits(self, task: TaskView) -> Sequence[DomainLimit] | None:
+        """The limits on pods, if nothing else counts what is on other nodes."""
+        filters = self._of(task)
+        couples = filters.affinity is not None or (
+            task.shape in self._claims.shapes and self._claims.couples_nodes(task)
+        )
+        return None if couples else [limit for _, limits in filters.limits for limit in limits]
+
     def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
-        """The reason by which the node is rejected, if nothing else may reject it."""
+        """The reason by which the node is rejected, if nothing else but limits may reject it."""
         filters, causes = self._of(task), self._of(task).traits.causes
-        return None if causes is None or filters.pods or task.shape in self._claims.shapes else causes.item
+        is_alone = filters.affinity is None and task.shape not in self._claims.shapes
+        return causes.item if causes is not None and is_alone else None
 
     def bind_claims(self, task: TaskView) -> Claims | None:
         """Return the volumes and devices for the task's claims on its node."""
@@ -138,11 +146,13 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
     def reject(self, task: TaskView, nodes: NodesView) -> Sequence[NodeRejection]:
         """Return the rejections of the filters, each node in the first one only."""
         filters = self._of(task)
-        causes = filters.traits.causes
+        causes, affinity = filters.traits.causes, filters.affinity
         has_claims = task.shape in self._claims.shapes
-        if causes is None and not filters.pods and not has_claims:
+        limits = () if nodes.without_limits else filters.limits
+        reads_rows = bool(limits) or has_claims or affinity is not None
+        if causes is None and not reads_rows:
             return ()
-        if filters.pods or has_claims:
+        if reads_rows:
             rows = nodes.rows
         else:
             with self.cluster.by_state(nodes, causes):
@@ -156,7 +166,8 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
             numbers = np.flatnonzero(np.bincount(own)).tolist()
             reasons = filters.traits.reasons
             result += [NodeRejection(reasons[number], own == number, final=True) for number in numbers if number]
-        of_pods = [NodeRejection(each.reason, each.rejected(rows), each.final) for each in filters.pods]
+        of_pods = [] if affinity is None else [NodeRejection(NEAR, affinity(rows), final=True)]
+        of_pods += [NodeRejection(reason, limited(of_reason, rows)) for reason, of_reason in limits]
         of_claims.sort(key=lambda claim: (not claim.final, claim.temporary))
         final = sum([claim.final for claim in of_claims])
         for rejection in (*of_claims[:final], *of_pods, *of_claims[final:]):
@@ -179,22 +190,24 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         """Return the filters of a shape, and whether none of them depends on pods."""
         args, counts = self.args, self._pod_counts
         shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
-        filters: tuple[tuple[bool, str, Callable[[TaskView], _Rejected | None], bool], ...] = (
-            (args.pod_topology_spread, UNLABELLED, self._spreading.missing_label_filter, True),
-            (args.pod_affinity, NEAR, self._interpod.affinity_filter, True),
-            (args.node_ports, PORTS, lambda _: pod_conflicts.ports_in_use(task.shape, shapes, traits, counts), False),
-            (args.pod_affinity, AWAY, self._interpod.anti_affinity_filter, False),
-            (args.pod_affinity, KEPT_AWAY, self._interpod.existing_anti_affinity_filter, False),
-            (args.pod_topology_spread, SKEWED, self._spreading.skew_filter, False),
+        limits: tuple[tuple[bool, str, Callable[[TaskView], list[DomainLimit]]], ...] = (
+            (args.node_ports, PORTS, lambda _: pod_conflicts.ports_in_use(task.shape, shapes, traits, counts)),
+            (args.pod_affinity, AWAY, self._interpod.anti_affinity_limits),
+            (args.pod_affinity, KEPT_AWAY, self._interpod.existing_anti_affinity_limits),
+            (args.pod_topology_spread, SKEWED, self._spreading.skew_limits),
         )
-        enabled = [(reason, read(task), final) for is_enabled, reason, read, final in filters if is_enabled]
-        of_pods = tuple(_Filter(reason, rejected, final) for reason, rejected, final in enabled if rejected is not None)
-        couples_nodes = any(each.reason != PORTS for each in of_pods)
-        return _ShapeFilters(self._trait_rejections(task.spec), of_pods, couples_nodes), not of_pods
+        by_reason = [(reason, read(task)) for is_enabled, reason, read in limits if is_enabled]
+        filters = _ShapeFilters(
+            self._trait_rejections(task.spec),
+            self._interpod.affinity_filter(task) if args.pod_affinity else None,
+            tuple((reason, of_reason) for reason, of_reason in by_reason if of_reason),
+        )
+        return filters, filters.affinity is None and not filters.limits
 
     def _trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
         selects = self.args.node_affinity and labels.required_labels(spec)
-        key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration))
+        spreads = self.args.pod_topology_spread and spec.topology_spread_constraints
+        key = _ENCODE((selects, spec.tolerations, self.args.taint_toleration, spreads))
         return cached(self.cluster.traits, "predicates", key, lambda: self._compute_trait_rejections(spec))
 
     def _compute_trait_rejections(self, spec: core.PodSpec) -> _TraitRejections:
@@ -217,6 +230,9 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
         if self.args.taint_toleration:
             for taint, mask in taints.untolerated_taints(spec.tolerations, traits):
                 reject(tainted(taint), mask)
+        for constraint in spec.topology_spread_constraints if self.args.pod_topology_spread else ():
+            if constraint.when_unsatisfiable == "DoNotSchedule":
+                reject(UNLABELLED, labels.domains(constraint.topology_key, traits).numbers == 0)
         if len(reasons) == 1:
             return _TraitRejections(None)
         causes.setflags(write=False)

@@ -133,10 +133,10 @@ class CardRequest:
         return memory if self.sizes is None else self.sizes.rounded(memory)
 
 
-Preference = Callable[[Rows, Ints, int, bool], Floats]
+Preference = Callable[[Rows, Ints, int, Ints], Floats]
 """Returns how well each of these cards suits a pod that takes this much memory of each and these cores: larger is better.
 
-The last argument: whether the pod is on the node already, and only its cards are selected.
+The last argument: the (R, K) resources that are idle on their nodes without the pod.
 """
 
 
@@ -189,13 +189,18 @@ class CardChoice:
 
 
 def choose(
-    cards: CardTable, taken: Sequence[Ints], nodes: Rows, criteria: CardCriteria, order: CardOrder, placed: bool = False
+    cards: CardTable,
+    taken: Sequence[Ints],
+    nodes: Rows,
+    criteria: CardCriteria,
+    order: CardOrder,
+    idle: Ints | None = None,
 ) -> CardChoice:
     """Choose cards for a pod on each of the (M,) nodes, one container after the other.
 
     ``taken`` are (FIRST_RULE + rules + K, C) tables of the usage by other pods, of which the maximum counts. Fitting
-    cards are selected by the preference, if there is one; ``order`` decides between equals. ``placed``: whether the pod is
-    on the node already.
+    cards are selected by the preference, if there is one, with the (R, M) ``idle`` resources of the nodes; ``order`` decides
+    between equals.
     """
     counts = cards.start[nodes + 1] - cards.start[nodes]
     first = np.cumsum(counts) - counts
@@ -220,10 +225,10 @@ def choose(
         feasible &= ~divided | (instances != UNKNOWN)
         fits &= np.bincount(node_of[feasible], minlength=len(nodes)) >= request.number
         keys = _sort_keys(used, numbers, order)
-        if criteria.preference is not None:
+        if criteria.preference is not None and idle is not None:
             suitability = np.zeros(len(numbers))
             suitability[feasible] = criteria.preference(
-                numbers[feasible], memory_taken[feasible], request.cores, placed
+                numbers[feasible], memory_taken[feasible], request.cores, idle[:, node_of[feasible]]
             )
             keys = (*keys, -suitability)
         best_first = np.lexsort((*keys, ~feasible, node_of))

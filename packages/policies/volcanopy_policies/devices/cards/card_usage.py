@@ -162,16 +162,22 @@ class SessionCards:
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
+    def choose(
+        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, unassigned: Sequence[int]
+    ) -> AssignedCards | None:
         """Return the cards for a task on a node; None if they are not free."""
         criteria = self._criteria(task)
-        if previous is not None:
+        idle = None
+        if criteria.preference is not None:  # as when it was placed
+            idle = self._cluster.ledger.idle[:, [node]]
+            idle = idle + self._cluster.snapshot.requests(unassigned).sum(axis=1, keepdims=True)
+        if previous is not None and len(unassigned) == 1:
             same = np.zeros(len(criteria.allowed), dtype=np.bool_)
             same[previous.pod_usage.cards] = True
-            assigned = self.assigned(node, replace(criteria, allowed=criteria.allowed & same), pipelined)
+            assigned = self.assigned(node, replace(criteria, allowed=criteria.allowed & same), pipelined, idle)
             if assigned is not None:
                 return assigned
-        return self.assigned(node, criteria, pipelined)
+        return self.assigned(node, criteria, pipelined, idle)
 
     def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
         """Count cards as taken, or (-1) as free."""
@@ -209,28 +215,37 @@ class SessionCards:
             criteria = criteria.without_preference  # which of the fitting cards it gets does not matter
         return self.evaluate(nodes, criteria, pipelined).fits
 
-    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> CardChoice:
-        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone."""
-        return self._of_state(self._evaluate, nodes, criteria, pipelined)
+    def evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, idle: Ints | None = None) -> CardChoice:
+        """Return the choice on these nodes, now or (``pipelined``) once terminating pods are gone.
 
-    def _evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, placed: bool = False) -> CardChoice:
+        ``idle`` are the (R, M) resources without the pod; by default those of the session.
+        """
+        if idle is None and criteria.preference is not None:
+            idle = self._cluster.ledger.idle[:, nodes]
+        return self._of_state(self._evaluate, nodes, criteria, pipelined, idle)
+
+    def _evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, idle: Ints | None) -> CardChoice:
         taken = (self._later,) if pipelined else (self._now, self._later)
-        return choose(self.cards, taken, nodes, criteria, self._order, placed)
+        return choose(self.cards, taken, nodes, criteria, self._order, idle)
 
     def _of_state(
-        self, compute: Callable[[Rows, CardCriteria, bool], C], nodes: Rows, criteria: CardCriteria, pipelined: bool
+        self,
+        compute: Callable[[Rows, CardCriteria, bool, Ints | None], C],
+        nodes: Rows,
+        criteria: CardCriteria,
+        pipelined: bool,
+        idle: Ints | None,
     ) -> C:
         """Return a result for some nodes; that for a single node is kept, for all nodes in the same state."""
         if len(nodes) != 1 or criteria.kind is None:
-            return compute(nodes, criteria, pipelined)
+            return compute(nodes, criteria, pipelined, idle)
         node = int(nodes[0])
-        idle = None if criteria.preference is None else self._cluster.ledger.idle[:, node].tobytes()
-        key = compute.__name__, self.state(node, criteria), idle, pipelined
+        key = compute.__name__, self.state(node, criteria), None if idle is None else idle.tobytes(), pipelined
         first, entry = int(self.cards.start[node]), self._of_states.get(key)
         if entry is None:
             if len(self._of_states) >= _KEPT:
                 self._of_states.clear()
-            entry = self._of_states[key] = first, compute(nodes, criteria, pipelined)
+            entry = self._of_states[key] = first, compute(nodes, criteria, pipelined, idle)
         result: C = entry[1].moved(first - entry[0])
         return result
 
@@ -253,13 +268,15 @@ class SessionCards:
         nothing = (np.zeros_like(self._now),)
         return choose(self.cards, nothing, nodes, criteria.without_preference, CardOrder.FIRST).fits
 
-    def assigned(self, node: int, criteria: CardCriteria, pipelined: bool) -> AssignedCards | None:
+    def assigned(
+        self, node: int, criteria: CardCriteria, pipelined: bool, idle: Ints | None = None
+    ) -> AssignedCards | None:
         """Return the cards for a task with these criteria on its node; None if they are not free."""
-        cards = self._of_state(self._assign, np.array([node]), criteria, pipelined)
+        cards = self._of_state(self._assign, np.array([node]), criteria, pipelined, idle)
         return cards if cards.choice.fits.all() else None
 
-    def _assign(self, nodes: Rows, criteria: CardCriteria, pipelined: bool) -> AssignedCards:
-        choice = self._evaluate(nodes, criteria, pipelined, placed=True)
+    def _assign(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, idle: Ints | None) -> AssignedCards:
+        choice = self.evaluate(nodes, criteria, pipelined, idle)
         numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])
         amounts = np.zeros((len(self._now), len(numbers)), dtype=np.int64)
         amounts[PODS] = 1

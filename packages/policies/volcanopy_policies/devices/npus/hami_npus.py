@@ -248,7 +248,7 @@ class HamiNpus(DeviceKind):
                     networks[start + position] = numbers.setdefault((node, network), len(numbers))
         return networks
 
-    def _prefer_network(self, cards: Rows, memory: Ints, cores: int, placed: bool) -> Floats:
+    def _prefer_network(self, cards: Rows, memory: Ints, cores: int, idle: Ints) -> Floats:
         """Return the suitability of free cards: those of the network with most of them first, one network after the other."""
         networks = self._networks[cards]
         known = networks != NO_NETWORK

@@ -80,7 +80,9 @@ class ChipCards(SessionCards):
         super().__init__(cluster, cards, usage, CardOrder.FIRST, lambda row: alternatives(row, 0)[0])
         self._alternatives = alternatives
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCards | None) -> AssignedCards | None:
+    def choose(
+        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, unassigned: Sequence[int]
+    ) -> AssignedCards | None:
         """Return the chips for a task on a node, with the first alternative that fits; None if none does."""
         for each in self._alternatives(task, node):
             assigned = self.assigned(node, each, pipelined)
@@ -240,7 +242,7 @@ class MindClusterNpus(DeviceKind):
                 impossible[own] &= ~self._cards.fits_empty_nodes(rows[own], alone)
         return fits, downgraded, in_flight, impossible & ~fits
 
-    def _least_free(self, cards: Rows, memory: Ints, cores: int, placed: bool) -> Floats:
+    def _least_free(self, cards: Rows, memory: Ints, cores: int, idle: Ints) -> Floats:
         """Return the suitability of free chips: those with the fewest free AI cores, then AI cpus, first."""
         used = self._cards.usage(cards)
         suitability: Floats = (used[CORES] * (CPUS + 1.0)) + used[MEMORY]
