@@ -9,7 +9,7 @@ task takes from both, a pipelined one only from the latter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,14 +31,28 @@ def pending_tasks(snapshot: Snapshot, shapes: Iterable[int]) -> Rows:
     return rows[of_shape[snapshot.tasks.shape[rows]]]
 
 
+class Placed(NamedTuple, Generic[G]):
+    """A task with a node, and what it was assigned when it was there before."""
+
+    task: int
+    node: int
+    pipelined: bool
+    previous: G | None
+
+
 class Assigner(Protocol[G]):
     """Chooses and counts the cards or cpus of all nodes."""
 
-    def choose(self, task: int, node: int, pipelined: bool, previous: G | None, unassigned: Sequence[int]) -> G | None:
-        """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free.
+    def assign(self, placed: Sequence[Placed[G]], assigned: dict[int, G]) -> None:
+        """Choose and count the assignments of tasks in the order in which they were placed, and add them to ``assigned``."""
+        for task in placed:
+            chosen = self.choose(*task)
+            if chosen is not None:
+                assigned[task.task] = chosen
+                self.count(task.node, chosen, task.pipelined, +1)
 
-        ``unassigned`` are the tasks of which the ledger has counted the placement on the node already, this one included.
-        """
+    def choose(self, task: int, node: int, pipelined: bool, previous: G | None) -> G | None:
+        """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free."""
 
     def count(self, node: int, assigned: G, pipelined: bool, sign: int) -> None:
         """Count an assignment as taken, or (-1) as free."""
@@ -85,20 +99,10 @@ class NodeAssignments(Generic[G]):
         for row, _ in changes:
             if row in self._places:
                 self._release(row, self._places.pop(row))
-        unassigned: dict[int, list[int]] = {}
-        for row, place in reversed(changes):
-            if place != NONE:
-                unassigned.setdefault(place // 2, []).append(row)
-        for row, place in changes:
-            if place != NONE:
-                self._places[row] = place
-                on, pipelined = place // 2, bool(place % 2)
-                previous = self._previous.get((row, place))
-                assigned = self._assigner.choose(row, on, pipelined, previous, unassigned[on])
-                unassigned[on].pop()
-                if assigned is not None:
-                    self._assigned[row] = assigned
-                    self._assigner.count(on, assigned, pipelined, +1)
+        changes = [(row, place) for row, place in changes if place != NONE]
+        self._places.update(changes)
+        placed = [Placed(row, place // 2, bool(place % 2), self._previous.get((row, place))) for row, place in changes]
+        self._assigner.assign(placed, self._assigned)
 
     def _follow_evictions(self, rows: Sequence[int], evictions: Mapping[int, str]) -> None:
         """Count those of these tasks that are evicted now or not any more."""

@@ -1,6 +1,6 @@
 """Volumes and devices that the session assumes for the pods with claims that it placed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.plan import DeviceChoice, VolumeChoice
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.assignments import NodeAssignments, pending_tasks
+from volcanopy.scheduler.nodes.assignments import Assigner, NodeAssignments, pending_tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class AssumedPod:
     devices: tuple[tuple[DeviceChoice, tuple[DeviceId, ...], Mask | None], ...] = ()
 
 
-class AssumedClaims(NodeAssignments[AssumedPod]):
+class AssumedClaims(NodeAssignments[AssumedPod], Assigner[AssumedPod]):
     """The assumed choices of one session."""
 
     def __init__(self, cluster: Cluster, decide: Callable[[int, int], AssumedPod]) -> None:
@@ -40,9 +40,7 @@ class AssumedClaims(NodeAssignments[AssumedPod]):
         self.changed_devices: list[DeviceId] = []
         """The devices that were assumed or given up, in order, as of the last query."""
 
-    def choose(
-        self, task: int, node: int, pipelined: bool, previous: AssumedPod | None, unassigned: Sequence[int]
-    ) -> AssumedPod:
+    def choose(self, task: int, node: int, pipelined: bool, previous: AssumedPod | None) -> AssumedPod:
         """Return the choices for a task on a node."""
         return self._decide(task, node)
 

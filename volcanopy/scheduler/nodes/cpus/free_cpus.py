@@ -1,7 +1,7 @@
 """Free cpus of the nodes, from the reports of their agents, the annotations of bound pods, and the session."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.claim_tables import AssignedPod
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.assignments import Assigner
 from volcanopy.scheduler.nodes.cpus import cpu_assignment
 from volcanopy.scheduler.nodes.cpus.cpu_assignment import Cpus, Layout
 
@@ -111,7 +112,7 @@ class AssignedCpus(NamedTuple):
     policy: str
 
 
-class SessionCpus:
+class SessionCpus(Assigner[AssignedCpus]):
     """The cpus of all nodes in a session."""
 
     def __init__(
@@ -141,9 +142,7 @@ class SessionCpus:
         free = report.layout.all & ~report.reserved
         return cpu_assignment.assign(report.layout, free, counts, report.policy) is not None
 
-    def choose(
-        self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None, unassigned: Sequence[int]
-    ) -> AssignedCpus | None:
+    def choose(self, task: int, node: int, pipelined: bool, previous: AssignedCpus | None) -> AssignedCpus | None:
         """Return the cpus for a task; None on a node that does not align them."""
         report = self._reports.get(node)
         if report is None or not report.aligns:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from volcanopy.scheduler.model.claim_tables import AssignedPod, AssignedPods
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
+from volcanopy.scheduler.nodes.assignments import Assigner, Placed
 from volcanopy_policies.devices.cards.card_selection import (
     CORES,
     FIRST_RULE,
@@ -140,10 +141,7 @@ class AssignedCards:
         return AssignedCards(self.choice.moved(distance), pod_usage)
 
 
-C = TypeVar("C", CardChoice, AssignedCards)
-
-
-class SessionCards:
+class SessionCards(Assigner[AssignedCards]):
     """The cards of all nodes in a session."""
 
     def __init__(
@@ -157,21 +155,74 @@ class SessionCards:
         """``criteria`` returns the criteria of a task."""
         self._cluster, self.cards, self._usage, self._order, self._criteria = cluster, cards, usage, order, criteria
         self._now, self._later = usage.now.copy(), usage.later.copy()
-        self._of_states: dict[Hashable, tuple[int, Any]] = {}
-        """By the state of a node and what was computed: the number of the first card of such a node, and the result there."""
+        self._choices: dict[Hashable, tuple[int, CardChoice]] = {}
+        """By the state of a node: the number of the first card of such a node, and the choice there."""
+        self._following: dict[Hashable, tuple[int, AssignedCards | None, Hashable]] = {}
+        """By the state of a node: the same number, what a task is assigned there, and the state after that."""
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
 
+    def assign(self, placed: Sequence[Placed[AssignedCards]], assigned: dict[int, AssignedCards]) -> None:
+        """Choose and count the cards of tasks in order, all of one node at once."""
+        by_node: dict[int, list[Placed[AssignedCards]]] = {}
+        for task in placed:
+            by_node.setdefault(task.node, []).append(task)
+        for node, tasks in by_node.items():
+            self._assign_on(node, tasks, assigned)
+
+    def _assign_on(
+        self, node: int, placed: Sequence[Placed[AssignedCards]], assigned: dict[int, AssignedCards]
+    ) -> None:
+        """Assign cards of a node, with the resources that were idle before each placement.
+
+        What follows on a state of the node is kept: a run of equal tasks is counted with one call.
+        """
+        requests = self._cluster.snapshot.requests([task.task for task in placed])[:, ::-1].cumsum(axis=1)[:, ::-1]
+        idle = np.ascontiguousarray((self._cluster.ledger.idle[:, [node]] + requests).T)[:, :, None]
+        first, run = int(self.cards.start[node]), list[AssignedCards]()
+        criteria, state = None, None
+        for number, (task, _, pipelined, previous) in enumerate(placed):
+            own = self._criteria(task)
+            if own is not criteria or state is None:
+                self._count_run(node, run)
+                criteria, state = own, self.state(node, own)
+            is_restored = previous is not None and (
+                len(placed) == 1 or int(self._cluster.ledger.status[task]) == Status.BINDING
+            )
+            before = None if state is None or is_restored or pipelined else (state, idle[number].tobytes())
+            known = None if before is None else self._following.get(before)
+            if known is not None:
+                cards, state = known[1] and known[1].moved(first - known[0]), known[2]
+                run += [cards] if cards is not None else []
+            else:
+                self._count_run(node, run)
+                cards = self.choose(task, node, pipelined, previous if is_restored else None, idle[number])
+                if cards is not None:
+                    self.count(node, cards, pipelined, +1)
+                state = None if before is None else self.state(node, own)
+                if before is not None:
+                    if len(self._following) >= _KEPT:
+                        self._following.clear()
+                    self._following[before] = first, cards, state
+            if cards is not None:
+                assigned[task] = cards
+        self._count_run(node, run)
+
+    def _count_run(self, node: int, run: list[AssignedCards]) -> None:
+        """Count the cards of tasks of a node, which are then none."""
+        if run:
+            usages = [assigned.pod_usage for assigned in run]
+            cards = np.concatenate([usage.cards for usage in usages])
+            usage = PodUsage(cards, np.concatenate([usage.amounts for usage in usages], axis=1))
+            self.count(node, replace(run[0], pod_usage=usage), False, +1)
+            run.clear()
+
     def choose(
-        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, unassigned: Sequence[int]
+        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, idle: Ints | None = None
     ) -> AssignedCards | None:
-        """Return the cards for a task on a node; None if they are not free."""
+        """Return the cards for a task on a node; None if they are not free. ``idle`` as of :meth:`evaluate`."""
         criteria = self._criteria(task)
-        idle = None
-        if criteria.preference is not None:  # as when it was placed
-            idle = self._cluster.ledger.idle[:, [node]]
-            idle = idle + self._cluster.snapshot.requests(unassigned).sum(axis=1, keepdims=True)
-        if previous is not None and len(unassigned) == 1:
+        if previous is not None:
             same = np.zeros(len(criteria.allowed), dtype=np.bool_)
             same[previous.pod_usage.cards] = True
             assigned = self.assigned(node, replace(criteria, allowed=criteria.allowed & same), pipelined, idle)
@@ -220,34 +271,24 @@ class SessionCards:
 
         ``idle`` are the (R, M) resources without the pod; by default those of the session.
         """
-        if idle is None and criteria.preference is not None:
+        if criteria.preference is None:
+            idle = None
+        elif idle is None:
             idle = self._cluster.ledger.idle[:, nodes]
-        return self._of_state(self._evaluate, nodes, criteria, pipelined, idle)
-
-    def _evaluate(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, idle: Ints | None) -> CardChoice:
+        key = None
+        if len(nodes) == 1 and criteria.kind is not None:
+            node = int(nodes[0])
+            key = self.state(node, criteria), None if idle is None else idle.tobytes(), pipelined
+            first, known = int(self.cards.start[node]), self._choices.get(key)
+            if known is not None:
+                return known[1].moved(first - known[0])
         taken = (self._later,) if pipelined else (self._now, self._later)
-        return choose(self.cards, taken, nodes, criteria, self._order, idle)
-
-    def _of_state(
-        self,
-        compute: Callable[[Rows, CardCriteria, bool, Ints | None], C],
-        nodes: Rows,
-        criteria: CardCriteria,
-        pipelined: bool,
-        idle: Ints | None,
-    ) -> C:
-        """Return a result for some nodes; that for a single node is kept, for all nodes in the same state."""
-        if len(nodes) != 1 or criteria.kind is None:
-            return compute(nodes, criteria, pipelined, idle)
-        node = int(nodes[0])
-        key = compute.__name__, self.state(node, criteria), None if idle is None else idle.tobytes(), pipelined
-        first, entry = int(self.cards.start[node]), self._of_states.get(key)
-        if entry is None:
-            if len(self._of_states) >= _KEPT:
-                self._of_states.clear()
-            entry = self._of_states[key] = first, compute(nodes, criteria, pipelined, idle)
-        result: C = entry[1].moved(first - entry[0])
-        return result
+        choice = choose(self.cards, taken, nodes, criteria, self._order, idle)
+        if key is not None:
+            if len(self._choices) >= _KEPT:
+                self._choices.clear()
+            self._choices[key] = first, choice
+        return choice
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
         """Return what the choice on a node depends on besides its idle resources; None if that is not known."""
@@ -272,11 +313,9 @@ class SessionCards:
         self, node: int, criteria: CardCriteria, pipelined: bool, idle: Ints | None = None
     ) -> AssignedCards | None:
         """Return the cards for a task with these criteria on its node; None if they are not free."""
-        cards = self._of_state(self._assign, np.array([node]), criteria, pipelined, idle)
-        return cards if cards.choice.fits.all() else None
-
-    def _assign(self, nodes: Rows, criteria: CardCriteria, pipelined: bool, idle: Ints | None) -> AssignedCards:
-        choice = self.evaluate(nodes, criteria, pipelined, idle)
+        choice = self.evaluate(np.array([node]), criteria, pipelined, idle)
+        if not choice.fits[0]:
+            return None
         numbers = np.concatenate([np.empty(0, dtype=np.intp), *choice.cards])
         amounts = np.zeros((len(self._now), len(numbers)), dtype=np.int64)
         amounts[PODS] = 1

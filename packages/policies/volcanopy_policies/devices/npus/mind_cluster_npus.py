@@ -81,7 +81,7 @@ class ChipCards(SessionCards):
         self._alternatives = alternatives
 
     def choose(
-        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, unassigned: Sequence[int]
+        self, task: int, node: int, pipelined: bool, previous: AssignedCards | None, idle: Ints | None = None
     ) -> AssignedCards | None:
         """Return the chips for a task on a node, with the first alternative that fits; None if none does."""
         for each in self._alternatives(task, node):
