@@ -70,20 +70,24 @@ def test_alternating_shapes_are_placed_as_by_the_reference(text: str, plugins: s
 
 @st.composite
 def gangs_with_terms(draw: st.DrawFn) -> list[Object]:
-    """Nodes in zones and racks, and gangs whose pods have terms about pods of their own or of another gang."""
-    lines = [
-        f"node n{number} cpu={draw(st.sampled_from((2, 4)))} x/zone={number % 2} x/rack={number % 3} x/host=n{number}"
-        for number in range(draw(st.integers(2, 7)))
-    ]
+    """Nodes in zones and racks, some without, and gangs whose pods have terms about pods of their own or of another gang."""
+    lines = []
+    for number in range(draw(st.integers(2, 7))):
+        labels = draw(st.sampled_from((f"x/zone={number % 2} x/rack={number % 3}", f"x/rack={number % 3}")))
+        lines.append(f"node n{number} cpu={draw(st.sampled_from((2, 4)))} {labels} x/host=n{number}")
     count = draw(st.integers(1, 3))
-    lines += [f"job j{number} min={draw(st.integers(1, 4))}: 4 x cpu=1 label.app=j{number}" for number in range(count)]
-    specs = [draw(terms(count)) for _ in range(count)]
-    return [
-        replace(item, spec=replace(item.spec, **specs[int(item.metadata.labels["app"][1:])]))
-        if isinstance(item, core.Pod)
-        else item
-        for item in world("\n".join(lines))
-    ]
+    lines += [f"job j{number} min={draw(st.integers(1, 6))}: 6 x cpu=1 label.app=j{number}" for number in range(count)]
+    specs = [draw(terms(count)) | draw(terms(count)) for _ in range(count)]
+    ports = [draw(st.sampled_from(((), (), (core.ContainerPort(host_port=80),)))) for _ in range(count)]
+    objects: list[Object] = []
+    for item in world("\n".join(lines)):
+        if isinstance(item, core.Pod):
+            number = int(item.metadata.labels["app"][1:])
+            containers = tuple(replace(container, ports=ports[number]) for container in item.spec.containers)
+            objects.append(replace(item, spec=replace(item.spec, containers=containers, **specs[number])))
+        else:
+            objects.append(item)
+    return objects
 
 
 @st.composite
@@ -93,14 +97,18 @@ def terms(draw: st.DrawFn, count: int) -> dict[str, Any]:
     key = draw(st.sampled_from(("x/zone", "x/rack", "x/host")))
     affinity = core.PodAffinity(required=(core.PodAffinityTerm(topology_key=key, label_selector=of_app),))
     spread = core.TopologySpreadConstraint(
-        max_skew=draw(st.integers(1, 2)), topology_key=key, when_unsatisfiable="DoNotSchedule", label_selector=of_app
+        max_skew=draw(st.integers(1, 2)),
+        topology_key=key,
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=of_app,
+        min_domains=draw(st.sampled_from((None, 2, 4))),
     )
     near = {"affinity": core.Affinity(pod_affinity=affinity)}
     away = {"affinity": core.Affinity(pod_anti_affinity=affinity)}
-    return draw(st.sampled_from((near, away, {"topology_spread_constraints": (spread,)})))
+    return draw(st.sampled_from((near, away, away, {"topology_spread_constraints": (spread,)}, {})))
 
 
-@examples(30)
+@examples(80)
 @given(gangs_with_terms(), st.sampled_from(SETS))
 def test_pods_with_terms_about_pods_are_placed_as_by_the_reference(objects: list[Object], plugins: str) -> None:
     seen = snapshot("", objects)

@@ -59,34 +59,32 @@ class Placement:
         if entry.coupling.scores or not len(self._reach):
             return self._choose_among(task, self._reach)
         self._cache.refresh(entry)
-        best = self._best_accepted(task, entry, entry.ranked, is_free=True)
-        if best != NONE:
+        is_coupled = entry.coupling.rejections or entry.coupling.limits
+        best = self._best_accepted(task, entry, entry.ranked, True) if is_coupled else self._cache.best(entry)
+        if best != NONE and entry.ranked[best] != INFEASIBLE:
             return best, True
         fits = (self._ledger.future >= entry.request).all(axis=0)
         later = np.where(entry.feasible & fits, entry.score, INFEASIBLE)
-        best = self._best_accepted(task, entry, later, is_free=False)
-        return None if best == NONE else (best, False)
+        best = self._best_accepted(task, entry, later, False) if is_coupled else int(later.argmax())
+        return (best, False) if best != NONE and later[best] != INFEASIBLE else None
 
     def _best_accepted(self, task: TaskView, entry: NodeScores, ranked: Floats, is_free: bool) -> int:
         """Return the first of the nodes that rank highest of those that no predicate rejects; NONE without one."""
+        rows = (ranked != INFEASIBLE).nonzero()[0]
         if entry.coupling.limits:
-            ranked = np.where(limited(entry.coupling.limits, self._all), INFEASIBLE, ranked)
-        elif entry.coupling.rejections:
-            rows = (ranked != INFEASIBLE).nonzero()[0]
-            if len(rows):
-                rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
-                rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
-            return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
-        best = self._cache.best(entry) if ranked is entry.ranked else int(ranked.argmax())
-        return best if ranked[best] != INFEASIBLE else NONE
+            rows = rows[~limited(entry.coupling.limits, rows)]
+        elif len(rows):
+            rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
+            rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
+        return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
 
     def choose_next(self, task: TaskView, count: int, entry: NodeScores) -> tuple[Rows, bool] | None:
         """Return nodes for the next of ``count`` tasks equal to this one, and whether they are free; None without any."""
         nodes = self.choose_run(task, count, entry)
-        chosen = None if len(nodes) else self.choose(task, entry)
-        return (
-            (nodes, True) if chosen is None and len(nodes) else chosen and (self._ledger.single(chosen[0]), chosen[1])
-        )
+        if len(nodes):
+            return nodes, True
+        chosen = self.choose(task, entry)
+        return None if chosen is None else (self._ledger.single(chosen[0]), chosen[1])
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
         """As :meth:`choose`, of one node only."""
@@ -224,13 +222,13 @@ class _Run:
     def take(self, count: int, limits: RunLimits | None) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order, until it is not known what a placement changes."""
         ranked, chosen = self._ranked, list[int]()
-        while True:
+        for number in range(1, count + 1):
             allowed = ranked if limits is None else np.where(limits.rejected, INFEASIBLE, ranked)
             place = int(allowed.argmax())
             if allowed[place] == INFEASIBLE:
                 break
             chosen.append(place)
-            following = None if len(chosen) == count else self._following(chosen)
+            following = self._following(chosen) if number < count else None
             if following is None:
                 break
             ranked[place] = following
@@ -246,9 +244,11 @@ class _Run:
             self._extend(np.arange(len(self._nodes)), max(1, defaults.SCORED_PLACES // len(self._nodes) - 1))
         further, taken = self._further[place], self._taken[place]
         self._taken[place] += 1
-        if taken >= len(further) and taken + 1 < self._capacity[place]:
+        if taken == len(further):
+            if taken + 1 >= self._capacity[place]:
+                return INFEASIBLE
             self._extend(np.array([place]), defaults.SCORED_PLACES // len(self._nodes) * 2 + 2)
-        return further[taken] if taken < len(further) else INFEASIBLE
+        return further[taken]
 
     def _extend(self, places: Rows, more: int) -> None:
         """Compute the ranks of up to ``more`` further places on each of these candidates."""

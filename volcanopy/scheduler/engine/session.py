@@ -331,15 +331,13 @@ class Session:
         if not claiming and "annotate" in self.hooks.unanswered:
             pairs = zip(table.keys[tasks].tolist(), nodes.tolist(), strict=True)
             return [Bind(key, names[node], group) for key, node in pairs]
-        rows = zip(tasks.tolist(), nodes.tolist(), strict=True)
-        return [self._bind(row, node, group, claiming) for row, node in rows]
-
-    def _bind(self, row: int, node: int, group: str, claiming: bool) -> Bind:
-        task = TaskView(self.ledger, row)
-        annotations = self.hooks.annotate(task, node)
-        claims = self.claims.bind_claims(task) if claiming and self.claims is not None else None
-        locks = () if self.card_sharing is None else self.card_sharing.bind_locks(task)
-        return Bind(task.key, self.snapshot.nodes.names[node], group, annotations, claims, locks)
+        views = [TaskView(self.ledger, row) for row in tasks.tolist()]
+        locks = () if self.card_sharing is None else self.card_sharing.bind_locks(views[0])
+        binds = []
+        for task, key, node in zip(views, table.keys[tasks].tolist(), nodes.tolist(), strict=True):
+            claims = self.claims.bind_claims(task) if claiming and self.claims is not None else None
+            binds.append(Bind(key, names[node], group, self.hooks.annotate(task, node), claims, locks))
+        return binds
 
     def reject(self, job: JobView, rejection: Rejection, placed: int = 0) -> None:
         """Record why a job waits, after ``placed`` of its tasks were placed; the first reason is kept."""

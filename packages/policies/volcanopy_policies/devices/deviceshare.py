@@ -1,6 +1,7 @@
 """deviceshare: share GPUs and NPUs between pods, and select the cards of each pod."""
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -139,4 +140,8 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
 
     def gpu_cards(self) -> GpuCards | None:
         """The cards of this session, if a pod requests cards or a node has any."""
+        return self._gpu_cards
+
+    @cached_property
+    def _gpu_cards(self) -> GpuCards | None:
         return next((gpus for gpus in self._gpus if len(gpus)), None)

@@ -161,6 +161,8 @@ class SessionCards(Assigner[AssignedCards]):
         """By the state of a node: the same number, what a task is assigned there, and the state after that."""
         self.changed: list[int] = []
         """The rows of the nodes whose cards were counted, in order."""
+        self._states: dict[int, tuple[CardCriteria, Hashable]] = {}
+        """By node until its cards change: the last criteria that it was asked about, and its state for them."""
 
     def assign(self, placed: Sequence[Placed[AssignedCards]], assigned: dict[int, AssignedCards]) -> None:
         """Choose and count the cards of tasks in order, all of one node at once."""
@@ -232,7 +234,7 @@ class SessionCards(Assigner[AssignedCards]):
 
     def count(self, node: int, assigned: AssignedCards, pipelined: bool, sign: int) -> None:
         """Count cards as taken, or (-1) as free."""
-        self.changed.append(node)
+        self._changed(node)
         assigned.pod_usage.add_to(self._later, sign)
         if not pipelined:
             assigned.pod_usage.add_to(self._now, sign)
@@ -242,8 +244,12 @@ class SessionCards(Assigner[AssignedCards]):
         tasks = self._cluster.snapshot.tasks
         pod_usage = self._usage.pod_usage(int(tasks.node[task]), task)
         if pod_usage is not None and tasks.status[task] != Status.RELEASING:
-            self.changed.append(int(tasks.node[task]))
+            self._changed(int(tasks.node[task]))
             pod_usage.add_to(self._later, -sign)
+
+    def _changed(self, node: int) -> None:
+        self.changed.append(node)
+        self._states.pop(node, None)
 
     @property
     def has_terminating(self) -> bool:
@@ -294,15 +300,14 @@ class SessionCards(Assigner[AssignedCards]):
         """Return what the choice on a node depends on besides its idle resources; None if that is not known."""
         if criteria.kind is None:
             return None
-        own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))
-        return (
-            criteria.kind,
-            self.cards.layout[node],
-            self._now[:, own].tobytes(),
-            self._later[:, own].tobytes(),
-            criteria.allowed[own].tobytes(),
-            None if criteria.preference_state is None else criteria.preference_state(node),
-        )
+        known = self._states.get(node)
+        if known is None or known[0] is not criteria:
+            own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))
+            used, later, allowed = self._now[:, own], self._later[:, own], criteria.allowed[own]
+            ranking = None if criteria.preference_state is None else criteria.preference_state(node)
+            state = criteria.kind, self.cards.layout[node], used.tobytes(), later.tobytes(), allowed.tobytes(), ranking
+            known = self._states[node] = criteria, state
+        return known[1]
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
         """Return on which nodes the pod would fit without any other pod."""

@@ -75,6 +75,7 @@ class SharedGpus(DeviceKind):
         )
         self.shapes = frozenset(self._requested)
         self._known_criteria: dict[Hashable, CardCriteria] = {}
+        self._moment = cluster.now.timestamp()
 
     def cache_key(self, task: TaskView) -> Hashable:
         """The pod's annotations and labels about cards; its job too, if its pods avoid each other."""
@@ -328,7 +329,7 @@ class SharedGpus(DeviceKind):
 
     def _annotations(self, task: TaskView, node: int, assigned: AssignedCards) -> dict[str, str]:
         """The default name of the cards is always among them: by it they are known in later cycles, whatever the names are."""
-        moment, named = self.cluster.now.timestamp(), self._named
+        moment, named = self._moment, self._named
         if not self._vgpu:
             ids = ",".join([self._table.ids[card] for card in assigned.pod_usage.cards.tolist()])
             return {GPU_INDEX: ids, named.gpu_index: ids, named.predicate_time: str(int(moment * 1000) * 1_000_000)}
