@@ -39,21 +39,25 @@ ANNOTATIONS = ("", "", "note.volcano.sh/vgpu-use-gputype=A", f"note.{names.VGPU_
 
 @st.composite
 def clusters(draw: st.DrawFn, way: str) -> str:
-    """Nodes with few cards, of which running pods have a part, and gangs of equal pods of a few shapes."""
+    """Nodes of one or two models with few cards, of which running pods have a part, and gangs of equal pods of a few shapes."""
     lines = []
-    for number in range(draw(st.integers(1, 5))):
-        count = draw(st.integers(1, 3))
-        register = ":".join(
-            f"g{number}-{card},4,20,{draw(st.sampled_from('AB'))},true,hami-core" for card in range(count)
-        )
+    models = [
+        (draw(st.sampled_from((5, 8, 12))), draw(st.lists(st.sampled_from("AB"), min_size=1, max_size=4)))
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    in_use = draw(st.integers(0, 3))
+    for number in range(draw(st.integers(1, 9))):
+        cpu, types = models[number % len(models)]
+        count = len(types)
+        register = ":".join(f"g{number}-{card},4,20,{of_card},true,hami-core" for card, of_card in enumerate(types))
         lines.append(
-            f"node n{number} cpu={draw(st.sampled_from((4, 8, 12)))} {MEMORY}={20 * count} {NUMBER}={count} "
+            f"node n{number} cpu={cpu} {MEMORY}={20 * count} {NUMBER}={count} "
             f"{names.VGPU_NUMBER}=40 {names.VGPU_MEMORY}=1000 {names.VGPU_CORES}=1000 note.{names.VGPU_REGISTER}='{register}:'"
         )
-        if way == "memory" and draw(st.booleans()):
-            lines.append(f"job r{number}: 1 x cpu=1 on=n{number} {MEMORY}=8 note.{names.GPU_INDEX}=0")
-    for number in range(draw(st.integers(1, 5))):
-        size, cpu = draw(st.integers(1, 9)), draw(st.sampled_from((1, 1, 2)))
+        if way == "memory" and in_use < count:
+            lines.append(f"job r{number}: 1 x cpu=1 on=n{number} {MEMORY}=8 note.{names.GPU_INDEX}={in_use}")
+    for number in range(draw(st.integers(1, 3))):
+        size, cpu = draw(st.integers(1, 30)), draw(st.sampled_from((1, 1, 2, 3)))
         memory, cards = draw(st.sampled_from((3, 7, 10))), draw(st.sampled_from((1, 1, 2)))
         request = {
             "memory": f"{MEMORY}={memory}",
@@ -61,7 +65,9 @@ def clusters(draw: st.DrawFn, way: str) -> str:
             "vgpu": f"{names.VGPU_NUMBER}={cards} {names.VGPU_MEMORY}={memory} {draw(st.sampled_from(ANNOTATIONS))}",
         }[way]
         label = draw(st.sampled_from(("", "label.app=a")))
-        lines.append(f"job j{number} min={draw(st.integers(1, size))}: {size} x cpu={cpu} {request} {label}")
+        lines.append(
+            f"job j{number} min={draw(st.integers(1, max(1, size // 2)))}: {size} x cpu={cpu} {request} {label}"
+        )
     return "\n".join(lines)
 
 
@@ -115,7 +121,7 @@ def test_a_restored_pod_keeps_the_cards_that_it_is_bound_with() -> None:
     actions()["allocate"](session, {})
     cards = {bind.pod: bind.annotations[names.GPU_INDEX] for bind in session.effects if isinstance(bind, Bind)}
     assert sorted(cards.values()) == ["0", "1", "2", "3"]
-    rows = np.flatnonzero(session.ledger.status == Status.BINDING)[::-1]
+    rows = np.flatnonzero(session.ledger.status == Status.BINDING)
     with session.statement() as statement:
         for row in rows.tolist():
             statement.withdraw_all(np.array([row]))
