@@ -47,32 +47,9 @@ from volcanopy.scheduler.policy.plugin import Plugin
 from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.scheduler.report.close import close
 
-_JOBS = (
-    Cdp,
-    Conformance,
-    Drf,
-    Extender,
-    Gang,
-    Overcommit,
-    Pdb,
-    Priority,
-    Rescheduling,
-    Reservation,
-    Sla,
-    Slowdown,
-)
+_JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
 _QUEUES = (Capacity, Proportion, ResourceQuota)
-_NODES = (
-    Binpack,
-    Fragmentation,
-    NodeGroup,
-    NodeOrder,
-    NumaAware,
-    Predicates,
-    ResourceStrategyFit,
-    Tdm,
-    Usage,
-)
+_NODES = (Binpack, Fragmentation, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
 ACTIONS = (
@@ -92,10 +69,7 @@ _BY_NAME = {action.name: action for action in ACTIONS}
 
 def builtin() -> Registry:
     """Return the plugins and actions that come with volcanopy."""
-    return Registry(
-        {plugin.name: plugin for plugin in sorted(PLUGINS, key=lambda plugin: plugin.name)},
-        _BY_NAME,
-    )
+    return Registry({plugin.name: plugin for plugin in sorted(PLUGINS, key=lambda plugin: plugin.name)}, _BY_NAME)
 
 
 def schedule(

@@ -90,8 +90,6 @@ MIXED_PODS = 1_000
 
 SCORED_PLACES = 1 << 14
 """The number of rows of the first table of scores for a run of equal tasks; more are computed when the run needs them."""
-REPEATED_NODES = 512
-"""Up to so many changed nodes are refreshed with their duplicates: that is cheaper than to remove them."""
 TABLE_LEAST, TABLE_MOST = 4, 256
 """The smallest and the largest number of shapes in a table."""
 TABLE_REPEATS = 4

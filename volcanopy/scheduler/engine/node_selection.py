@@ -159,13 +159,8 @@ class Placement:
                 nodes = np.sort(nodes[np.argsort(-ranked[nodes], kind="stable")[:count]])
         if not len(nodes):
             return nodes
-        limits = RunLimits(coupling.limits, nodes) if coupling.limits else None
-        run = (
-            _RunByStates(ledger, entry, nodes)
-            if scope == Scope.STATE
-            else _Run(ledger, self._hooks, entry, nodes, count)
-        )
-        chosen = run.take(count, limits)
+        run = (_RunByStates if scope == Scope.STATE else _Run)(ledger, self._hooks, entry, nodes, count)
+        chosen = run.take(count, RunLimits(coupling.limits, nodes) if coupling.limits else None)
         return chosen if self._hooks.scope_without_limits(entry.kind) == scope else _NOWHERE
 
     def _see_following(self, entry: NodeScores) -> None:
@@ -211,13 +206,12 @@ class _Run:
 
     def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows, count: int) -> None:
         """``nodes`` are in the order of their rows."""
-        self._ledger, self._hooks, self._entry, self._nodes = ledger, hooks, entry, nodes
+        self._ledger, self._hooks, self._entry, self._nodes, self._count = ledger, hooks, entry, nodes, count
         self._ranked = entry.ranked[nodes]
+        self._states: dict[int, Hashable] = {}
+        """Of each candidate that was chosen its state, if answers follow from states."""
         self._further: list[list[float]] = []
         """Of each candidate the ranks of its places after the first one."""
-        self._taken = [0] * len(nodes)
-        room = ledger.free(entry.dims, nodes) // entry.request[entry.dims]
-        self._capacity: Ints = np.minimum(room.min(axis=0, initial=count), count)
 
     def take(self, count: int, limits: RunLimits | None) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order, until it is not known what a placement changes."""
@@ -240,7 +234,9 @@ class _Run:
         """Return the rank of the last chosen candidate with one more task placed there; None if it is not known."""
         place = chosen[-1]
         if not self._further:
-            self._further = [[] for _ in self._taken]
+            self._taken, self._further = [0] * len(self._nodes), [[] for _ in self._nodes]
+            room = self._ledger.free(self._entry.dims, self._nodes) // self._entry.request[self._entry.dims]
+            self._capacity: Ints = np.minimum(room.min(axis=0, initial=self._count), self._count)
             self._extend(np.arange(len(self._nodes)), max(1, defaults.SCORED_PLACES // len(self._nodes) - 1))
         further, taken = self._further[place], self._taken[place]
         self._taken[place] += 1
@@ -269,11 +265,6 @@ class _Run:
 
 class _RunByStates(_Run):
     """The same with answers by the states of nodes: which state follows on a placement was seen on a node in that state."""
-
-    def __init__(self, ledger: Ledger, entry: NodeScores, nodes: Rows) -> None:
-        self._ledger, self._entry, self._nodes = ledger, entry, nodes
-        self._ranked = entry.ranked[nodes]
-        self._states: dict[int, Hashable] = {}
 
     def _following(self, chosen: Sequence[int]) -> float | None:
         place, entry, of_states = chosen[-1], self._entry, self._entry.of_states

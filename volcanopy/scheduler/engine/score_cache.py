@@ -72,11 +72,9 @@ class ScoreCache:
         elif now - entry.changes >= len(self._rows):
             stale, entry.partial = self._rows, False
         else:
-            stale = touched.since(entry.changes)
+            stale = np.array([*dict.fromkeys(touched[entry.changes :])], dtype=np.intp)
             if self._within is not None:
                 stale = stale[self._within[stale]]
-            if len(stale) >= defaults.REPEATED_NODES:
-                stale = np.unique(stale)
         if len(stale) <= defaults.TABLE_NODES:
             stale = np.array([node for node in stale.tolist() if not entry.restore(node)], dtype=np.intp)
         if len(stale):

@@ -16,8 +16,8 @@ class DomainLimit:
     """(N,): the number of each node's domain; 0 for nodes in none, which are not rejected."""
     counts: Callable[[], Ints]
     """Returns the pods in each domain as the session stands, 0 for number 0."""
-    added: Rows | int
-    """(N,): by how many a task that is placed on a node increases the count of the node's domain."""
+    added: Rows
+    """(N,): by how many a task that is placed on a node increases the count of the node's domain; 0 in none."""
     most: int = 0
     among: Rows | None = None
     """The numbers of the domains of which the fewest pods do not count; None if all pods count."""
@@ -35,11 +35,10 @@ def limited(limits: Sequence[DomainLimit], rows: Rows) -> Mask:
 
 
 class RunLimits:
-    """Limits while nodes are chosen for a run of equal tasks, those chosen so far counted."""
+    """Limits while nodes among ``rows`` are chosen for a run of equal tasks, those chosen so far counted."""
 
     def __init__(self, limits: Sequence[DomainLimit], rows: Rows) -> None:
-        self._rows = rows
-        self._limits = [(limit, limit.counts().copy()) for limit in limits]
+        self._rows, self._limits = rows, [(limit, limit.counts().copy()) for limit in limits]
         self._masks = [limit.exceeded(counts, rows) for limit, counts in self._limits]
 
     @property
@@ -50,7 +49,6 @@ class RunLimits:
     def add(self, node: int) -> None:
         """Count a task that is placed on a node."""
         for number, (limit, counts) in enumerate(self._limits):
-            added = limit.added if isinstance(limit.added, int) else int(limit.added[node])
-            if added and limit.domains[node]:
+            if added := limit.added[node]:
                 counts[limit.domains[node]] += added
                 self._masks[number] = limit.exceeded(counts, self._rows)

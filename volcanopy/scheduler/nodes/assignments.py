@@ -9,7 +9,7 @@ task takes from both, a pipelined one only from the latter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
 
 G = TypeVar("G")
+Placed = tuple[int, int, bool, G | None]
+"""A task, its node, whether it is pipelined, and what it was assigned when it was there before."""
 
 _PLACED = frozenset({Status.ALLOCATED, Status.BINDING, Status.PIPELINED})
 
@@ -31,25 +33,16 @@ def pending_tasks(snapshot: Snapshot, shapes: Iterable[int]) -> Rows:
     return rows[of_shape[snapshot.tasks.shape[rows]]]
 
 
-class Placed(NamedTuple, Generic[G]):
-    """A task with a node, and what it was assigned when it was there before."""
-
-    task: int
-    node: int
-    pipelined: bool
-    previous: G | None
-
-
 class Assigner(Protocol[G]):
     """Chooses and counts the cards or cpus of all nodes."""
 
     def assign(self, placed: Sequence[Placed[G]], assigned: dict[int, G]) -> None:
         """Choose and count the assignments of tasks in the order in which they were placed, and add them to ``assigned``."""
-        for task in placed:
-            chosen = self.choose(*task)
+        for task, node, pipelined, previous in placed:
+            chosen = self.choose(task, node, pipelined, previous)
             if chosen is not None:
-                assigned[task.task] = chosen
-                self.count(task.node, chosen, task.pipelined, +1)
+                assigned[task] = chosen
+                self.count(node, chosen, pipelined, +1)
 
     def choose(self, task: int, node: int, pipelined: bool, previous: G | None) -> G | None:
         """Return the assignment of a task on a node, preferably ``previous``; None if not enough is free."""
@@ -101,7 +94,7 @@ class NodeAssignments(Generic[G]):
                 self._release(row, self._places.pop(row))
         changes = [(row, place) for row, place in changes if place != NONE]
         self._places.update(changes)
-        placed = [Placed(row, place // 2, bool(place % 2), self._previous.get((row, place))) for row, place in changes]
+        placed = [(row, place // 2, bool(place % 2), self._previous.get((row, place))) for row, place in changes]
         self._assigner.assign(placed, self._assigned)
 
     def _follow_evictions(self, rows: Sequence[int], evictions: Mapping[int, str]) -> None:

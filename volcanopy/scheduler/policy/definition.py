@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from volcanopy.scheduler.policy import plugin as contract
-from volcanopy.scheduler.policy import removed_hooks
 from volcanopy.scheduler.policy.combine import rejections
 from volcanopy.scheduler.policy.hook_table import HOOKS, declaration
 
@@ -31,9 +30,6 @@ def faults(kind: Any) -> Iterator[str]:
     arguments = kind.arguments
     if not (isinstance(arguments, type) and issubclass(arguments, contract.Arguments)):
         yield f"declares {arguments!r} as its arguments: declare a subclass of volcanopy.plugin.Arguments"
-    removed = "" if kind.__module__.startswith(_BUILTIN) else removed_hooks.problem(kind)
-    if removed:
-        yield removed
     yield from _unknown_names(kind)
     for declaring in _declaring(kind):
         for name, declared in vars(declaring).items():
@@ -64,7 +60,7 @@ def _unknown_names(kind: Any) -> Iterator[str]:
         if base.__module__.startswith(_BUILTIN) or not issubclass(base, contract.Plugin):
             continue
         for name, value in vars(base).items():
-            if name[0] == "_" or name in known or name in removed_hooks.REMOVED:
+            if name[0] == "_" or name in known:
                 continue
             is_method = inspect.isfunction(value) or isinstance(value, staticmethod | classmethod)
             close = difflib.get_close_matches(name, sorted(known | HOOKS.keys()), n=1, cutoff=0.8)

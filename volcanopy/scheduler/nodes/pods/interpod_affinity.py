@@ -63,11 +63,11 @@ class InterPodAffinity:
     def anti_affinity_limits(self, task: TaskView) -> list[DomainLimit]:
         """Return the limits by the task's required anti-affinity."""
         terms = task.terms.anti_affinity if task.terms else ()
-        return [_no_pods(task, *self._part(term)) for term in dict.fromkeys(terms)]
+        return [tally.limit(topology, task.shape) for tally, topology, _ in map(self._part, dict.fromkeys(terms))]
 
     def existing_anti_affinity_limits(self, task: TaskView) -> list[DomainLimit]:
         """Return the limits by the required anti-affinity to the task of pods on nodes."""
-        return [_no_pods(task, *part) for part in self._of_existing(task, "anti_affinity")]
+        return [tally.limit(topology, task.shape) for tally, topology, _ in self._of_existing(task, "anti_affinity")]
 
     def score(self, task: TaskView) -> Callable[[Rows], Ints] | None:
         """Return the score of node rows by the preferred terms of the task and of existing pods; None without any."""
@@ -104,7 +104,3 @@ def _summed(parts: Sequence[_Part]) -> Callable[[Rows], Ints]:
         return total
 
     return sums
-
-
-def _no_pods(task: TaskView, tally: Tally, topology: Domains, _: int) -> DomainLimit:
-    return DomainLimit(topology.numbers, lambda: tally.per_domain(topology), tally.weight(task.shape))

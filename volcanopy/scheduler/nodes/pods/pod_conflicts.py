@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from volcanopy.api import core
 from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.snapshot import ShapeTable
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts
-from volcanopy.scheduler.nodes.traits.node_affinity import each_node
+from volcanopy.scheduler.nodes.traits.node_affinity import Domains
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 
 Port = tuple[str, int]
@@ -29,8 +31,8 @@ def ports_in_use(shape: int, shapes: ShapeTable, traits: NodeTraits, pod_counts:
             if other == address or ANY_ADDRESS in {other, address}:
                 conflicting |= users
     tally = pod_counts.tally(dict.fromkeys(conflicting, 1), terminating=True)
-    nodes = each_node(traits)
-    return [DomainLimit(nodes.numbers, lambda: tally.per_domain(nodes), tally.weight(shape))]
+    nodes = Domains(np.arange(1, pod_counts.size + 1), pod_counts.size + 1)
+    return [tally.limit(nodes, shape)]
 
 
 def _by_port(shapes: ShapeTable) -> dict[Port, Addresses]:

@@ -18,6 +18,7 @@ from weakref import proxy
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import COUNT, Status
@@ -54,9 +55,10 @@ class Tally:
         self._counts: Ints = np.empty(0, dtype=np.int64)
         self._sums: dict[Domains, Ints] = {}
 
-    def weight(self, shape: int) -> int:
-        """Return what a task of a shape counts."""
-        return self._weights.get(shape, 0)
+    def limit(self, domains: Domains, shape: int) -> DomainLimit:
+        """Return the limit of tasks of a shape to domains with none of the counted tasks."""
+        added = np.where(domains.numbers, self._weights.get(shape, 0), 0)
+        return DomainLimit(domains.numbers, lambda: self.per_domain(domains), added)
 
     @property
     def counts(self) -> Ints:

@@ -39,17 +39,6 @@ class _Constraint:
             return np.zeros(self.topology.size, dtype=np.int64)
         return self.tally.per_domain(self.counted)
 
-    def limit(self, shape: int) -> DomainLimit:
-        """Return the limit by the constraint for tasks of its shape."""
-        populated, counted = self.counted.populated, self.counted.numbers
-        return DomainLimit(
-            self.topology.numbers,
-            self.sums,
-            0 if self.tally is None else np.where(counted, self.tally.weight(shape), 0),
-            self.spread.max_skew - self.own,
-            populated if len(populated) >= max(self.spread.min_domains, 1) else None,
-        )
-
 
 class PodTopologySpread:
     """Topology spread in one session."""
@@ -60,7 +49,13 @@ class PodTopologySpread:
 
     def skew_limits(self, task: TaskView) -> list[DomainLimit]:
         """Return the limits by the task's required constraints."""
-        return [constraint.limit(task.shape) for constraint in self._constraints(task, required=True)]
+        limits = []
+        for constraint in self._constraints(task, required=True):
+            domains, counted, spread = constraint.topology.numbers, constraint.counted, constraint.spread
+            added = np.where(counted.numbers, 0 if constraint.tally is None else constraint.own, 0)
+            among = counted.populated if len(counted.populated) >= max(spread.min_domains, 1) else None
+            limits.append(DomainLimit(domains, constraint.sums, added, spread.max_skew - constraint.own, among))
+        return limits
 
     def score(self, task: TaskView) -> Callable[[Rows], Floats] | None:
         """Return the score of node rows, normalized to 0..100, by the preferred constraints; None without any."""

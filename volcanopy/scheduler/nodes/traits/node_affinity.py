@@ -49,12 +49,6 @@ def domains(key: str, traits: NodeTraits) -> Domains:
     return cached(traits, "topology domains", key, make)
 
 
-def each_node(traits: NodeTraits) -> Domains:
-    """Return the domains of one node each."""
-    count = len(traits.objects)
-    return cached(traits, "topology domains", None, lambda: Domains(frozen(np.arange(1, count + 1)), count + 1))
-
-
 def required_labels(spec: core.PodSpec) -> tuple[Mapping[str, str], core.NodeSelector | None]:
     """Return the node selector and the required node affinity of a pod."""
     affinity = spec.affinity.node_affinity if spec.affinity else None

@@ -115,7 +115,6 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             for position, part in gpu_resources(self.cluster.axis, self.args.gpus).items()
             if self.cluster.snapshot.nodes.allocatable.values[position].any()
         }
-        self._layouts: dict[int, tuple[bytes, bytes]] = {}
         self._kinds: dict[tuple[bytes, int], CardKind] = {}
 
     def packs_resources(self) -> bool:
@@ -164,12 +163,10 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
 
     def ranking_state(self, node: int) -> Hashable:
         """What never changes of a node: the classes of the mix that it permits, and what they take of its cards."""
-        layout = self._layouts.get(node)
-        if layout is None and self._mix is not None and self._provider is not None:
-            own = slice(int(self._provider.start[node]), int(self._provider.start[node + 1]))
-            layout = self._mix.nodes[:, node].tobytes(), self._mix.card_memory[:, own].tobytes()
-            self._layouts[node] = layout
-        return layout
+        if self._mix is None or self._provider is None:
+            return None
+        own = slice(int(self._provider.start[node]), int(self._provider.start[node + 1]))
+        return self._mix.nodes[:, node].tobytes(), self._mix.card_memory[:, own].tobytes()
 
     def _score(self, losses: Floats) -> Floats:
         return self.args.weight * 100.0 / (1.0 + np.exp(np.minimum(np.round(losses, _DIGITS), _LARGEST)))

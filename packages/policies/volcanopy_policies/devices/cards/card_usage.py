@@ -168,7 +168,7 @@ class SessionCards(Assigner[AssignedCards]):
         """Choose and count the cards of tasks in order, all of one node at once."""
         by_node: dict[int, list[Placed[AssignedCards]]] = {}
         for task in placed:
-            by_node.setdefault(task.node, []).append(task)
+            by_node.setdefault(task[1], []).append(task)
         for node, tasks in by_node.items():
             self._assign_on(node, tasks, assigned)
 
@@ -179,7 +179,7 @@ class SessionCards(Assigner[AssignedCards]):
 
         What follows on a state of the node is kept: a run of equal tasks is counted with one call.
         """
-        requests = self._cluster.snapshot.requests([task.task for task in placed])[:, ::-1].cumsum(axis=1)[:, ::-1]
+        requests = self._cluster.snapshot.requests([task for task, *_ in placed])[:, ::-1].cumsum(axis=1)[:, ::-1]
         idle = np.ascontiguousarray((self._cluster.ledger.idle[:, [node]] + requests).T)[:, :, None]
         first, run = int(self.cards.start[node]), list[AssignedCards]()
         criteria, state = None, None
