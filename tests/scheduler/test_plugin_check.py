@@ -71,7 +71,6 @@ def error(**members: Any) -> str:
         ({"compute": lambda self: 0}, 'has the unknown hook "compute": name a method that is no hook "_compute"'),
         ({"argument": Arguments}, 'has the unknown attribute "argument"; did you mean "arguments"?'),
         ({"allows": lambda self, *_: None}, 'has the hook "allows" of the role Victims: inherit from Victims too'),
-        ({"overdue": lambda self, job: None}, "write Gate.verdict for Moment.RESERVE instead of overdue"),
         ({"reject": 5}, 'has the hook "reject", which is 5: it must be a method'),
         (
             {"score": lambda self, tasks: 0},

@@ -144,16 +144,6 @@ class Odd(Plugin):
 
 class Gang(Plugin):
     name = "gang"
-
-
-class Old(Plugin):
-    name = "old"
-
-    def preemptable(self, preemptor, candidates):
-        return candidates
-
-    def victim_tasks(self, running):
-        return running
 """
 
 
@@ -193,13 +183,6 @@ class Old(Plugin):
             "broken:Odd",
             "plugin 'odd' of package broken 1.0 (entry point broken:Odd) declares <class 'dict'> as its arguments: declare a"
             " subclass of volcanopy.plugin.Arguments",
-        ),
-        (
-            PLUGINS,
-            "old",
-            "broken:Old",
-            "plugin 'old' of package broken 1.0 (entry point broken:Old) defines hooks that do not exist any more: write Victims.allows for"
-            " Purpose.PREEMPT instead of preemptable; write Victims.evicts instead of victim_tasks",
         ),
         (
             PLUGINS,

@@ -14,9 +14,9 @@ import pytest
 
 from tests.kube.cluster import Cluster, running_cluster
 from tests.loop_time import loop_time
+from tests.services.test_scheduler import with_actions
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.leader.elector import LeaseDurations
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
 from volcanopy.scheduler.policy.registry import Registry
@@ -234,7 +234,7 @@ async def test_a_stuck_scheduler_is_unhealthy_and_stops_in_time(cluster: Cluster
             started.set()
             never.wait(60)
 
-    registry = builtin().with_actions(Endless())
+    registry = with_actions(Endless())
     try:
         async with loop_time() as elapsed:
             async with start_scheduler(cluster, elected("stuck", stuck_after=0.5), registry) as (health, stop):

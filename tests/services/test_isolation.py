@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from tests.kube.cluster import Cluster, running_cluster
 from tests.kube.test_store import added
-from tests.services.test_scheduler import POLICY, placed, scheduling
+from tests.services.test_scheduler import POLICY, placed, scheduling, with_actions
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
-from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
@@ -124,7 +123,7 @@ async def test_a_running_scheduler_excludes_one_group_and_schedules_the_others(t
     conf = tmp_path / "conf"
     conf.write_text(POLICY % "choking, enqueue, allocate")
     settings = SchedulerSettings(config=conf, dump_dir=tmp_path / "dumps", heartbeat=0.2)
-    async with running_cluster() as cluster, scheduling(cluster, settings, builtin().with_actions(Choking())):
+    async with running_cluster() as cluster, scheduling(cluster, settings, with_actions(Choking())):
         await cluster.node("n1")
         await cluster.gang("good", 1, phase="")
         await cluster.until(lambda: placed(cluster, 1))

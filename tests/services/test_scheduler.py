@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
-from volcanopy.scheduler.policy.registry import Registry
+from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.services.process.settings import SchedulerSettings
 from volcanopy.services.scheduler.scheduler_service import run
 from volcanopy.services.scheduler.state.statuses import pod_condition
@@ -31,6 +32,11 @@ tiers:
   - name: gang
   - name: proportion
 """
+
+
+def with_actions(*actions: Action[Any]) -> Registry:
+    """Return the built-in plugins and actions, and more actions."""
+    return replace(builtin(), actions={**builtin().actions, **{action.name: action for action in actions}})
 
 
 @pytest.fixture
@@ -232,7 +238,7 @@ async def test_an_invalid_plan_is_dumped_not_applied_and_scheduling_continues(cl
     careless = Careless()
     (tmp_path / "conf").write_text(POLICY % "enqueue, careless, allocate")
     settings = SchedulerSettings(config=tmp_path / "conf", dump_dir=tmp_path / "dumps", heartbeat=0.2)
-    async with scheduling(cluster, settings, builtin().with_actions(careless)):
+    async with scheduling(cluster, settings, with_actions(careless)):
         report = await first_report(tmp_path / "dumps")
         assert report["problems"][0] == "node n1 is overcommitted: 3 of 2 cpu"
         assert len([effect for effect in report["plan"]["effects"] if effect["effect"] == "Bind"]) == 3
@@ -248,7 +254,7 @@ async def test_a_failing_plugin_causes_a_dump_and_the_process_continues(cluster:
     conf = tmp_path / "conf"
     conf.write_text(POLICY % "failing")
     settings = SchedulerSettings(config=conf, config_period=0.02, dump_dir=tmp_path / "dumps", heartbeat=0.1)
-    async with scheduling(cluster, settings, builtin().with_actions(Failing())):
+    async with scheduling(cluster, settings, with_actions(Failing())):
         report = await first_report(tmp_path / "dumps")
         assert report["problems"] == ["RuntimeError: a bug"]
         conf.write_text(POLICY % "enqueue, allocate")

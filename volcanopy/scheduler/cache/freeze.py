@@ -260,9 +260,7 @@ def _task_table(state: StateTables, places: Index, everywhere: bool) -> TaskTabl
     changes = state.tasks.take_changes(everywhere)
     copies = state.tasks.copies(changes, {"node": places, "nominated": places})
     return TaskTable(
-        **{name: copies[name] for name in _TASK_FIELDS},
-        marks=tuple(state.marks.all),
-        hints=state.tasks.rows,
+        **{name: copies[name] for name in _TASK_FIELDS}, marks=tuple(state.marks.all), hints=state.tasks.rows
     )
 
 

@@ -1,9 +1,9 @@
 """Selection of a node for a task: feasible nodes by the predicates, the best of them by the scores.
 
 The answers about all nodes are cached per kind of task (:mod:`.score_cache`). A run of equal tasks is placed from one table
-of scores, in which each node stands several times, with more and more of the run on it. The outcome is that of placing the
-tasks one by one, because it is done only where all that the hooks read are a node's own columns
-(:class:`~volcanopy.scheduler.ledger.reads.Scope`).
+of ranks, in which each node stands several times, with more and more of the run on it. The outcome is that of placing the
+tasks one by one, because it is done only where all that the hooks read are a node's own columns, or its declared state
+(:class:`~volcanopy.scheduler.ledger.reads.Scope`), and limits on pods in domains.
 """
 
 from collections.abc import Hashable, Sequence
@@ -77,14 +77,6 @@ class Placement:
             rejections = self._hooks.reject(task, NodesView(self._ledger, rows))
             rows = rows[~rejected([each for each in rejections if is_free or not each.temporary], len(rows))]
         return int(rows[ranked[rows].argmax()]) if len(rows) else NONE
-
-    def choose_next(self, task: TaskView, count: int, entry: NodeScores) -> tuple[Rows, bool] | None:
-        """Return nodes for the next of ``count`` tasks equal to this one, and whether they are free; None without any."""
-        nodes = self.choose_run(task, count, entry)
-        if len(nodes):
-            return nodes, True
-        chosen = self.choose(task, entry)
-        return None if chosen is None else (self._ledger.single(chosen[0]), chosen[1])
 
     def choose_on(self, task: TaskView, node: int) -> tuple[int, bool] | None:
         """As :meth:`choose`, of one node only."""
@@ -168,9 +160,8 @@ class Placement:
         if entry.unseen is None or entry.of_states is None:
             return
         (before, nodes, change), entry.unseen = entry.unseen, None
-        ledger = self._ledger
-        if ledger.touched[change:] == nodes:
-            task = TaskView(ledger, ledger.moved[-1])
+        if self._ledger.touched[change:] == nodes:
+            task = TaskView(self._ledger, self._ledger.moved[-1])
             if task.status is Status.ALLOCATED and self._hooks.cache_key(task) == entry.kind.key_of_kind:
                 entry.following[before] = entry.of_states.key(nodes[-1])
 
@@ -208,10 +199,8 @@ class _Run:
         """``nodes`` are in the order of their rows."""
         self._ledger, self._hooks, self._entry, self._nodes, self._count = ledger, hooks, entry, nodes, count
         self._ranked = entry.ranked[nodes]
-        self._states: dict[int, Hashable] = {}
-        """Of each candidate that was chosen its state, if answers follow from states."""
-        self._further: list[list[float]] = []
-        """Of each candidate the ranks of its places after the first one."""
+        self._states: dict[int, Hashable] = {}  # Of chosen candidates, if answers follow from states.
+        self._further: list[list[float]] = []  # Of each candidate the ranks of its places after the first one.
 
     def take(self, count: int, limits: RunLimits | None) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order, until it is not known what a placement changes."""

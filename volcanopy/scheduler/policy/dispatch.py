@@ -167,7 +167,7 @@ class Hooks:
     def coupling(self, task: TaskView) -> "Coupling":
         """Return which answers for a node and the task depend on other nodes: those of plugins that declare it."""
         if not self._coupling:
-            return _UNCOUPLED
+            return Coupling(rejections=False, scores=False)
         key = self.cache_key(task)
         coupling = self._coupled.get(key)
         if coupling is None:
@@ -211,8 +211,7 @@ class Hooks:
 
     def rejections_are_static(self, task: TaskView) -> bool:
         """Return whether ``reject`` read nothing for the task that a placement changes."""
-        is_static = self._rejection_scopes.get(self.cache_key(task)) is Scope.STATIC
-        return is_static and not any(self.coupling(task))
+        return self._rejection_scopes.get(self.cache_key(task)) is Scope.STATIC and not any(self.coupling(task))
 
     def follows_from_columns(self, task: TaskView) -> bool:
         """Return whether the answers for a node and the task follow from the columns of the node, with equal tasks on it."""
@@ -246,9 +245,6 @@ class Coupling(NamedTuple):
     scores: bool
     limits: tuple[DomainLimit, ...] = ()
     """All that couples rejections; none if more than limits does."""
-
-
-_UNCOUPLED = Coupling(rejections=False, scores=False)
 
 
 class _Layout(NamedTuple):

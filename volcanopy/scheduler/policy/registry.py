@@ -34,7 +34,3 @@ class Registry:
         for plugin in plugins:
             require_valid(plugin)
         return Registry({**self.plugins, **{plugin.name: plugin for plugin in plugins}}, self.actions)
-
-    def with_actions(self, *actions: Action[Any]) -> "Registry":
-        """Return the registry with more actions."""
-        return Registry(self.plugins, {**self.actions, **{action.name: action for action in actions}})

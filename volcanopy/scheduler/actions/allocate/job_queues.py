@@ -253,11 +253,15 @@ class Placing:
         spanned = NONE if self.part is None else self.part.spanned
 
         def choose(placed: int) -> tuple[Rows, bool] | None:
-            chosen = self.placement.choose_next(TaskView(ledger, tasks[placed]), len(tasks) - placed, entry)
-            if chosen is None or spanned == NONE:
-                return chosen
-            outside = np.flatnonzero(~table.holds[spanned, table.of_node[chosen[0]]])
-            return chosen[0][: int(outside[0]) + 1] if len(outside) else chosen[0], chosen[1]
+            view = TaskView(ledger, tasks[placed])
+            nodes = self.placement.choose_run(view, len(tasks) - placed, entry)
+            if not len(nodes):
+                chosen = self.placement.choose(view, entry)
+                return None if chosen is None else (ledger.single(chosen[0]), chosen[1])
+            if spanned != NONE:
+                outside = np.flatnonzero(~table.holds[spanned, table.of_node[nodes]])
+                nodes = nodes[: int(outside[0]) + 1] if len(outside) else nodes
+            return nodes, True
 
         if self.part is None:
             return self.statement.place_run(tasks, choose)

@@ -4,7 +4,7 @@ The terms of existing pods count as well: required anti-affinity filters, prefer
 the selectors that the task matches, so that a task which none of them selects costs nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -73,7 +73,16 @@ class InterPodAffinity:
         """Return the score of node rows by the preferred terms of the task and of existing pods; None without any."""
         parts = [self._part(term, term.weight) for term in task.terms.preferred] if task.terms else []
         parts += self._of_existing(task, "preferred")
-        return _summed(parts) if parts else None
+        if not parts:
+            return None
+
+        def sums(rows: Rows) -> Ints:
+            total = np.zeros(len(rows), dtype=np.int64)
+            for tally, topology, weight in parts:
+                total += weight * tally.per_domain(topology)[topology.numbers[rows]]
+            return total
+
+        return sums
 
     def _of_existing(self, task: TaskView, kind: Literal["anti_affinity", "preferred"]) -> list[_Part]:
         """Return the existing pods with terms of this kind that match the task, by topology; each counts 1 by required ones."""
@@ -92,15 +101,3 @@ class InterPodAffinity:
     def _part(self, term: Term, weight: int = 1) -> _Part:
         tally = self._pod_counts.of_selectors((term.selector,), terminating=True)
         return tally, domains(term.topology_key, self._traits), weight
-
-
-def _summed(parts: Sequence[_Part]) -> Callable[[Rows], Ints]:
-    """Return the function of the weighted numbers of pods in the domains of node rows."""
-
-    def sums(rows: Rows) -> Ints:
-        total = np.zeros(len(rows), dtype=np.int64)
-        for tally, topology, weight in parts:
-            total += weight * tally.per_domain(topology)[topology.numbers[rows]]
-        return total
-
-    return sums

@@ -62,7 +62,7 @@ class PodTopologySpread:
         constraints = self._constraints(task, required=False)
         if not constraints:
             return None
-        labelled = _all_labels(constraints)
+        labelled: Mask = np.logical_and.reduce([constraint.topology.numbers != 0 for constraint in constraints])
 
         def scores(rows: Rows) -> Floats:
             scored = labelled[rows]
@@ -84,10 +84,13 @@ class PodTopologySpread:
             return []
         topologies = [node_affinity.domains(spread.topology_key, self._traits) for spread, _ in chosen]
         labelled: Mask = np.logical_and.reduce([topology.numbers != 0 for topology in topologies])
+        of_pods, nothing = self._pod_counts.of_selectors, core.LabelSelector()
         return [
             _Constraint(
                 spread=spread,
-                tally=None if _is_empty(text) else self._pod_counts.of_selectors((spread.selector,), terminating=False),
+                tally=of_pods((spread.selector,), terminating=False)
+                if text.label_selector != nothing or text.match_label_keys
+                else None,
                 topology=topology,
                 counted=self._counted(task.spec, spread, topology, labelled),
                 own=int(spread.selector in task.matched),
@@ -103,14 +106,6 @@ class PodTopologySpread:
         if spread.honor_taints:
             mask = mask & taints.tolerated_nodes(spec.tolerations, self._traits)
         return Domains(np.where(mask, topology.numbers, 0), topology.size)
-
-
-def _is_empty(constraint: core.TopologySpreadConstraint) -> bool:
-    return constraint.label_selector == core.LabelSelector() and not constraint.match_label_keys
-
-
-def _all_labels(constraints: list[_Constraint]) -> Mask:
-    return np.logical_and.reduce([constraint.topology.numbers != 0 for constraint in constraints])
 
 
 def _raw(constraints: list[_Constraint], rows: Rows) -> Floats:

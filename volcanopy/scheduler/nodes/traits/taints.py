@@ -59,8 +59,7 @@ def tolerated(tolerations: Iterable[core.Toleration], taint: core.Taint) -> bool
 def untolerated(tolerations: tuple[core.Toleration, ...], spec: core.NodeSpec) -> core.Taint | None:
     """Return the first untolerated NoSchedule or NoExecute taint of a node."""
     return next(
-        (taint for taint in spec.taints if taint.effect in FILTERED_EFFECTS and not tolerated(tolerations, taint)),
-        None,
+        (taint for taint in spec.taints if taint.effect in FILTERED_EFFECTS and not tolerated(tolerations, taint)), None
     )
 
 

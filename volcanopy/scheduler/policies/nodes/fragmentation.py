@@ -159,7 +159,10 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         units = state.units[:, rows] - fits + fits_after
         gpus = state.gpus[:, rows] - fits * parts + fits_after * parts_after
         free = state.free[rows] - parts + parts_after
-        return self._value(mix, rows, (units, gpus, free), candidates.idle - task.request.values[:, None])
+        left = candidates.idle - task.request.values[:, None]
+        own, unit_parts = left[mix.resources], self._unit_parts(mix)
+        units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * unit_parts))
+        return self._worth(mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows)[0]
 
     def ranking_state(self, node: int) -> Hashable:
         """What never changes of a node: the classes of the mix that it permits, and what they take of its cards."""
@@ -232,13 +235,6 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         free[1] += more_free
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
         return before - after
-
-    def _value(self, mix: Mix, rows: Rows, cards: tuple[Ints, Floats, Floats], left: Ints) -> Floats:
-        """(K,): the worth of nodes with these free cards, and these (R, K) resources left."""
-        units, gpus, free = cards
-        own, parts = left[mix.resources], self._unit_parts(mix)
-        units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * parts))
-        return self._worth(mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows)[0]
 
     def _unit_parts(self, mix: Mix) -> Floats:
         """(P of extended resources, 1): the part of a GPU that a unit is."""

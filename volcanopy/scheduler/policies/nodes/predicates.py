@@ -31,7 +31,6 @@ from volcanopy.scheduler.nodes.volumes.volume_binding import VolumeChecks
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import ClaimAssignment, Nodes
 
-_Rejected = Callable[[Rows], Mask]  # Which of M nodes a filter rejects.
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -87,15 +86,8 @@ class _ShapeFilters:
     """All filters of one shape."""
 
     traits: _TraitRejections
-    affinity: _Rejected | None
-    """The filter by required affinity to pods."""
-    limits: tuple[tuple[str, list[DomainLimit]], ...]
-    """The filters that are limits on pods, by reason."""
-
-    @property
-    def couples_nodes(self) -> bool:
-        """Whether a filter counts pods on other nodes."""
-        return self.affinity is not None or any(reason != PORTS for reason, _ in self.limits)
+    affinity: Callable[[Rows], Mask] | None  # The filter by required affinity to pods.
+    limits: tuple[tuple[str, list[DomainLimit]], ...]  # The filters that are limits on pods, by reason.
 
 
 class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
@@ -118,16 +110,15 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
 
     def couples_nodes(self, task: TaskView) -> bool:
         """Whether a filter of the task's shape or claims counts what is on other nodes."""
-        of_claims = task.shape in self._claims.shapes and self._claims.couples_nodes(task)
-        return of_claims or self._of(task).couples_nodes
+        limits = self._of(task).limits
+        return self.domain_limits(task) is None or any(reason != PORTS for reason, _ in limits)
 
     def domain_limits(self, task: TaskView) -> Sequence[DomainLimit] | None:
         """The limits on pods, if nothing else counts what is on other nodes."""
         filters = self._of(task)
-        couples = filters.affinity is not None or (
-            task.shape in self._claims.shapes and self._claims.couples_nodes(task)
-        )
-        return None if couples else [limit for _, limits in filters.limits for limit in limits]
+        if filters.affinity or (task.shape in self._claims.shapes and self._claims.couples_nodes(task)):
+            return None
+        return [limit for _, limits in filters.limits for limit in limits]
 
     def node_state(self, task: TaskView) -> Callable[[int], Hashable] | None:
         """The reason by which the node is rejected, if nothing else but limits may reject it."""
