@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.gpu_cards import Candidates, GpuCards
 from volcanopy.scheduler.ledger.task_kinds import TaskValue
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -67,6 +68,7 @@ __all__ = [
     "ClaimAssignment",
     "Claims",
     "Cluster",
+    "DomainLimit",
     "Floats",
     "Gate",
     "GpuCards",

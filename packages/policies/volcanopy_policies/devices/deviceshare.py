@@ -131,7 +131,11 @@ class DeviceShare(Nodes, Plugin[DeviceShareArguments], CardSharing):
 
     def annotate(self, task: TaskView, node: int) -> dict[str, str]:
         """The cards, in the form that the node's device plugin reads."""
-        return {key: text for kind in self._kinds_of(task) for key, text in kind.annotate(task, node).items()}
+        texts: dict[str, str] = {}
+        for kind in self._kinds:
+            if kind.requested(task):
+                texts |= kind.annotate(task, node)
+        return texts
 
     def bind_locks(self, task: TaskView) -> tuple[str, ...]:
         """The annotations that device plugins remove when they have given the pod its cards; none for whole cards."""

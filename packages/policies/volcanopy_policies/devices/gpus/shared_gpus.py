@@ -131,7 +131,7 @@ class SharedGpus(DeviceKind):
 
     def node_state(self, task: TaskView) -> Callable[[int], Hashable]:
         """Return what :meth:`taken` and :meth:`free` depend on for the task on a node besides its columns."""
-        fixed = self._criteria(task) if self._job_to_avoid(task) is None else None
+        fixed = None if self._vgpu and self._job_to_avoid(task) is not None else self._criteria(task)
 
         def state(node: int) -> Hashable:
             self._assignments.sync()
@@ -197,7 +197,7 @@ class SharedGpus(DeviceKind):
 
     def _job_to_avoid(self, task: TaskView) -> int | None:
         """The row of the job whose other pods' cards the task avoids, if it does."""
-        if not self._vgpu or task.representative.pod.metadata.annotations.get(self._named.group_policy) != _ALONE:
+        if task.representative.pod.metadata.annotations.get(self._named.group_policy) != _ALONE:
             return None
         job = task.representative.job
         return None if job is None else job.row
@@ -217,7 +217,7 @@ class SharedGpus(DeviceKind):
                 kind=key,
                 preference_state=None if ranking is None else ranking.ranking_state,
             )
-        job = self._job_to_avoid(task)
+        job = self._job_to_avoid(task) if self._vgpu else None
         if job is None:
             return criteria
         allowed = criteria.allowed.copy()
