@@ -67,7 +67,7 @@ MOST_BARE_NAMES = {
     "services": 193,
     "volcanopy_lab": 56,
     "volcanopy_local": 7,
-    "volcanopy_policies": 55,
+    "volcanopy_policies": 52,
     "volcanopy_testing": 22,
     "whatif": 2,
 }

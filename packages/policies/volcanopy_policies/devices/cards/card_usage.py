@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from volcanopy_policies.devices.cards.card_selection import (
 )
 from volcanopy_policies.devices.cards.instances import UNKNOWN
 
+V = TypeVar("V")
 _KEPT = 1 << 14
 """The most choices that a session keeps."""
 Reader = Callable[[AssignedPod], tuple[Iterable[CardShare], tuple[int, ...]]]
@@ -172,40 +173,38 @@ class SessionCards(Assigner[AssignedCards]):
         for node, tasks in by_node.items():
             self._assign_on(node, tasks, assigned)
 
-    def _assign_on(
-        self, node: int, placed: Sequence[Placed[AssignedCards]], assigned: dict[int, AssignedCards]
-    ) -> None:
+    def _assign_on(self, node: int, tasks: Sequence[Placed[AssignedCards]], assigned: dict[int, AssignedCards]) -> None:
         """Assign cards of a node, with the resources that were idle before each placement.
 
         What follows on a state of the node is kept: a run of equal tasks is counted with one call.
         """
-        requests = self._cluster.snapshot.requests([task for task, *_ in placed])[:, ::-1].cumsum(axis=1)[:, ::-1]
+        requests = self._cluster.snapshot.requests([task for task, *_ in tasks])[:, ::-1].cumsum(axis=1)[:, ::-1]
         idle = np.ascontiguousarray((self._cluster.ledger.idle[:, [node]] + requests).T)[:, :, None]
         first, run = int(self.cards.start[node]), list[AssignedCards]()
         criteria, state = None, None
-        for number, (task, _, pipelined, previous) in enumerate(placed):
-            own = self._criteria(task)
-            if own is not criteria or state is None:
+        for number, (task, _, pipelined, previous) in enumerate(tasks):
+            of_task = self._criteria(task)
+            if of_task is not criteria or state is None:
                 self._count_run(node, run)
-                criteria, state = own, self.state(node, own)
+                criteria, state = of_task, self.state(node, of_task)
             is_restored = previous is not None and (
-                len(placed) == 1 or int(self._cluster.ledger.status[task]) == Status.BINDING
+                len(tasks) == 1 or int(self._cluster.ledger.status[task]) == Status.BINDING
             )
-            before = None if state is None or is_restored or pipelined else (state, idle[number].tobytes())
-            known = None if before is None else self._following.get(before)
-            if known is not None:
-                cards, state = known[1] and known[1].moved(first - known[0]), known[2]
+            before = None
+            if state is not None and not is_restored and not pipelined:
+                before = state, None if of_task.preference is None else idle[number].tobytes()
+            entry = self._following.get(before)
+            if entry is not None:
+                cards, state = entry[1] and entry[1].moved(first - entry[0]), entry[2]
                 run += [cards] if cards is not None else []
             else:
                 self._count_run(node, run)
                 cards = self.choose(task, node, pipelined, previous if is_restored else None, idle[number])
                 if cards is not None:
                     self.count(node, cards, pipelined, +1)
-                state = None if before is None else self.state(node, own)
+                state = None if before is None else self.state(node, of_task)
                 if before is not None:
-                    if len(self._following) >= _KEPT:
-                        self._following.clear()
-                    self._following[before] = first, cards, state
+                    _keep(self._following, before, (first, cards, state))
             if cards is not None:
                 assigned[task] = cards
         self._count_run(node, run)
@@ -285,29 +284,27 @@ class SessionCards(Assigner[AssignedCards]):
         if len(nodes) == 1 and criteria.kind is not None:
             node = int(nodes[0])
             key = self.state(node, criteria), None if idle is None else idle.tobytes(), pipelined
-            first, known = int(self.cards.start[node]), self._choices.get(key)
-            if known is not None:
-                return known[1].moved(first - known[0])
+            first, entry = int(self.cards.start[node]), self._choices.get(key)
+            if entry is not None:
+                return entry[1].moved(first - entry[0])
         taken = (self._later,) if pipelined else (self._now, self._later)
         choice = choose(self.cards, taken, nodes, criteria, self._order, idle)
         if key is not None:
-            if len(self._choices) >= _KEPT:
-                self._choices.clear()
-            self._choices[key] = first, choice
+            _keep(self._choices, key, (first, choice))
         return choice
 
     def state(self, node: int, criteria: CardCriteria) -> Hashable:
         """Return what the choice on a node depends on besides its idle resources; None if that is not known."""
         if criteria.kind is None:
             return None
-        known = self._states.get(node)
-        if known is None or known[0] is not criteria:
+        entry = self._states.get(node)
+        if entry is None or entry[0] is not criteria:
             own = slice(int(self.cards.start[node]), int(self.cards.start[node + 1]))
-            used, later, allowed = self._now[:, own], self._later[:, own], criteria.allowed[own]
+            columns = self._now[:, own], self._later[:, own], criteria.allowed[own]
             ranking = None if criteria.preference_state is None else criteria.preference_state(node)
-            state = criteria.kind, self.cards.layout[node], used.tobytes(), later.tobytes(), allowed.tobytes(), ranking
-            known = self._states[node] = criteria, state
-        return known[1]
+            state = criteria.kind, self.cards.layout[node], ranking, *[column.tobytes() for column in columns]
+            entry = self._states[node] = criteria, state
+        return entry[1]
 
     def fits_empty_nodes(self, nodes: Rows, criteria: CardCriteria) -> Mask:
         """Return on which nodes the pod would fit without any other pod."""
@@ -333,6 +330,13 @@ class SessionCards(Assigner[AssignedCards]):
             columns = np.concatenate(choice.instances)[divided]
             amounts[len(amounts) - self.cards.instances.width + columns, np.flatnonzero(divided)] = 1
         return AssignedCards(choice, PodUsage(numbers, amounts))
+
+
+def _keep(entries: dict[Hashable, V], state: Hashable, entry: V) -> None:
+    """Add an entry, of no more than are kept."""
+    if len(entries) >= _KEPT:
+        entries.clear()
+    entries[state] = entry
 
 
 def matching_rules(rules: Sequence[Mapping[str, str]], labels: Mapping[str, str]) -> tuple[int, ...]:
