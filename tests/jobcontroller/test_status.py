@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.jobcontroller.world import World, job, task
+from volcanopy.client.jobs import status
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,17 @@ def test_a_pod_lost_with_its_node_has_a_reason() -> None:
     world = World(job()).started()
     world.pods["job-a-0"]["status"] = {"phase": "Failed", "reason": "Evicted"}
     assert world.settle().message == 'task "a": 0/1 required pods succeeded: pod job-a-0 failed: Evicted'
+
+
+def test_a_running_job_names_why_its_missing_pods_cannot_be_created() -> None:
+    world = World(job(task(replicas=2))).started()
+    world.pods.popitem()
+    world.trouble = 'pods "job-a-1" is forbidden: exceeded quota: compute'
+    world.step()
+    state = world.status["state"]
+    assert (state["phase"], state["reason"]) == ("Running", "FailedSync")
+    assert state["message"] == f"1/2 pods running; {world.trouble}"
+    assert status.reason(world.read()) == state["message"]
+    world.trouble = ""
+    world.settle().run().settle()
+    assert world.status["state"]["message"] == "2/2 pods running"

@@ -14,6 +14,8 @@ AWAITS_ADMISSION = "waiting for admission to queue"
 """In the message of a pending job that the scheduler has not explained."""
 SCALED_TO_ZERO = "ScaledToZero"
 """The reason of a running job whose tasks have no replicas."""
+FAILED_SYNC = "FailedSync"
+"""The reason of a job some of whose objects cannot be created."""
 _STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})
 """Reasons of containers that start as usual."""
 _PULL_CAUSE = ": ErrImagePull: "

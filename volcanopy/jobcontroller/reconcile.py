@@ -18,6 +18,7 @@ from typing import Any
 
 from volcanopy.api.alternatives import SelectedAlternative
 from volcanopy.api.batch import BatchJob, BatchJobStatus, Phase
+from volcanopy.api.container_states import FAILED_SYNC
 from volcanopy.api.core import PodGroup
 from volcanopy.api.job_alternatives import with_alternative
 from volcanopy.api.scheduling import EstimatedStart
@@ -198,13 +199,15 @@ def _settled(
     status = deadline.announced(job, with_counts(status, counts), now)
     if status.state.phase is Phase.PENDING:
         if broken or trouble:
-            status = with_reason(status, "PluginError" if broken else "FailedSync", broken or trouble)
+            status = with_reason(status, "PluginError" if broken else FAILED_SYNC, broken or trouble)
         elif is_pausing(status, now):
             status = with_reason(status, "RestartBackOff", _pause_message(status))
         else:
             status = with_reason(status, *pending_reason(job, group, counts))
     elif status.state.phase is Phase.RUNNING:
         reason, message = running_reason(job.spec, counts)
+        if trouble:
+            reason, message = FAILED_SYNC, f"{message}; {trouble}"
         if is_pausing(status, now):  # the others go on
             reason, message = "RestartBackOff", f"{message}; {_pause_message(status)}"
         status = with_reason(status, reason, message)

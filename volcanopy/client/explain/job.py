@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from volcanopy.api import core, names
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.container_states import POD_FAILS_REPEATEDLY, POD_START_FAILED
+from volcanopy.api.container_states import FAILED_SYNC, POD_FAILS_REPEATEDLY, POD_START_FAILED
 from volcanopy.api.gates import Gate
 from volcanopy.api.quantity import counted
 from volcanopy.api.read_model import ReadModel
@@ -229,7 +229,7 @@ def _pending(facts: JobFacts, report: JobReport) -> JobReport:
 def _rejected_pods(job: BatchJob) -> str:
     """Return why the job's objects cannot be created; empty if they can."""
     state = job.status.state
-    return single_line(state.message) if state.reason in {"FailedSync", "PluginError"} else ""
+    return single_line(state.message) if state.reason in {FAILED_SYNC, "PluginError"} else ""
 
 
 def _with_reason(report: JobReport, facts: JobFacts, reason: core.Explanation) -> JobReport:

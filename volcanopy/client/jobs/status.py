@@ -5,7 +5,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from volcanopy.api.batch_read import BatchJob, TaskSpec
-from volcanopy.api.container_states import AWAITS_ADMISSION, POD_FAILS_REPEATEDLY, POD_START_FAILED, SCALED_TO_ZERO
+from volcanopy.api.container_states import (
+    AWAITS_ADMISSION,
+    FAILED_SYNC,
+    POD_FAILS_REPEATEDLY,
+    POD_START_FAILED,
+    SCALED_TO_ZERO,
+)
 from volcanopy.api.core import EstimatedStart, PodGroup, position_of
 from volcanopy.api.times import format_time
 from volcanopy.client.durations import local_time
@@ -30,7 +36,7 @@ PHASES = (
 FINISHED = frozenset({"Completed", "Terminated", "Failed"})
 """Final phases."""
 SUSPENDED = "Aborted"
-_NOT_ALL_RUNS = frozenset({POD_FAILS_REPEATEDLY, POD_START_FAILED, SCALED_TO_ZERO})
+_NOT_ALL_RUNS = frozenset({FAILED_SYNC, POD_FAILS_REPEATEDLY, POD_START_FAILED, SCALED_TO_ZERO})
 """Reasons of running jobs whose message is shown: not all of the job runs."""
 _USUAL = frozenset({"", "Created", "WaitingForPods"})
 """Reasons of a pending job that starts soon."""
