@@ -192,6 +192,10 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "run", "--image", "i", "--cpu", "-1"], "--cpu: '-1' is negative: use 0 or more"),
         (["job", "run", "--image", "i", "--name", "Big_Job"], "--name: 'Big_Job'"),
         (["job", "run", "--image", "i", "--min", "3"], "--min: "),
+        (
+            ["job", "run", "--image", "i", "--array", "1-99999999"],
+            "--array: '1-99999999' has 99999999 indexes: use at most 1000000",
+        ),
         (["job", "run", "--image", "i", "-e", "HOME"], "--env: 'HOME' is invalid: use name=value"),
         (["job", "submit", "-f", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
         (["job", "logs", "a", "--index", "x"], "--index: 'x' is invalid: must be an integer"),

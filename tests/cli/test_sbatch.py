@@ -72,6 +72,11 @@ def test_an_option_of_the_script_becomes_one_of_the_job(
         ("--dependency=afterok:7", "job.sh:2: --dependency: a job of equal pods cannot have it: use a job flow"),
         ("--array=1,x", "job.sh:2: --array: '1,x': use indexes as 1-100, 1,3,7 or 0-20:5"),
         ("--array=5-1", "job.sh:2: --array: '5-1': use FIRST-LAST or FIRST-LAST%PARALLELISM"),
+        ("--array=0-99999999", "job.sh:2: --array: '0-99999999' has 100000000 indexes: use at most 1000000"),
+        (
+            "--array=0-90000:2",
+            "job.sh:2: --array: 45001 indexes that do not follow each other are too long: use a range",
+        ),
         ("--gres=shard:2", "job.sh:2: --gres: 'shard:2': only gpu is supported"),
         ("--partition=short,long", "job.sh:2: --partition: 'short,long': name one queue"),
         ("--time=soon", "job.sh:2: --time: 'soon' is no time of Slurm: use minutes, H:M:S or D-H:M:S"),
@@ -88,6 +93,7 @@ def test_an_option_of_the_script_becomes_one_of_the_job(
         ("--signal=whenever@x", "job.sh:2: --signal: 'whenever@x' is no signal of sbatch: use B:USR1@60"),
         ("train", "job.sh:2: 'train' is no option of sbatch"),
         ("--ntasks", "job.sh:2: --ntasks needs a value"),
+        ("--burst", "job.sh:2: --burst: not supported: leave it out"),
     ],
 )
 def test_what_a_job_cannot_have_is_one_sentence_with_its_line(tmp_path: Path, line: str, message: str) -> None:
@@ -117,6 +123,15 @@ def test_with_srun_each_task_is_a_pod(tmp_path: Path, lines: list[str], expected
     if "--gpus=8" in lines:
         with pytest.raises(CommandError, match=r"job.sh:3: --gpus: 8 GPUs cannot be divided among 3 pods"):
             read_script(path, [], NUMBER)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_script_is_an_error(tmp_path: Path, text: str) -> None:
+    """A shell variable that is empty, or a command before the pipe that failed."""
+    path = tmp_path / "job.sh"
+    path.write_text(text)
+    with pytest.raises(CommandError, match=r"job.sh: the script is empty"):
+        read_script(path, [], NUMBER)
 
 
 def test_a_script_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from volcanopy.kube.client.kinds import Json
 
 MAXIMUM_SCRIPT = 96 * 1024
 """Bytes of a script: Linux limits the length of one argument of a program."""
+MOST_INDEXES = 1_000_000
+"""Indexes of an array: the replicas that a task may have."""
 _LAUNCH = 'f=$(mktemp) && printf %s "$1" > "$f" && chmod 700 "$f" && shift && '
 """Writes the script to a file, so that its first line names the program that runs it. It is the name of the shell in errors."""
 _RUN = '"$f" "$@"'
@@ -45,6 +47,8 @@ def array(text: str) -> Array:
     result = Array(int(match[1]), int(match[2]), int(match[3]) if match[3] else None)
     if result.count < 1 or result.parallelism == 0:
         raise CommandError(f"--array: {text!r} is empty: LAST must be at least FIRST, and PARALLELISM at least 1", 2)
+    if result.count > MOST_INDEXES:
+        raise CommandError(f"--array: {text!r} has {result.count} indexes: use at most {MOST_INDEXES}", 2)
     return result
 
 

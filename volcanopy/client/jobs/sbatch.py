@@ -16,7 +16,15 @@ from volcanopy.client.files import text_of
 from volcanopy.client.jobs import program
 from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
-from volcanopy.client.jobs.sbatch_options import SHORT, SWITCHES, SlurmRequest, applied, full_name, signal_command
+from volcanopy.client.jobs.sbatch_options import (
+    NAMES,
+    SHORT,
+    SWITCHES,
+    SlurmRequest,
+    applied,
+    full_name,
+    signal_command,
+)
 
 _LAUNCHER = re.compile(r"(?:^|[;&|(]|\b(?:time|exec|do|then)\s)\s*srun\b")
 _SLURM = re.compile(r"(?:^|[;&|(])\s*(scontrol|sbatch|sacct|squeue|scancel|sbcast)\b")
@@ -83,6 +91,8 @@ def read_script(
     """
     command_directives = list(_tokens(_COMMAND_LINE, list(command_options)))
     path, text = _source(path, command_directives)
+    if not text.strip():
+        raise CommandError(f"{path}: the script is empty", 2)
     directives = [*_directives(path, text), *command_directives]
     last = {directive.name: directive for directive in directives}
     launches = any(_LAUNCHER.search(line) for line in text.splitlines() if not line.lstrip().startswith("#"))
@@ -173,7 +183,8 @@ def _tokens(place: str, rest: list[str], *, until_script: bool = False) -> Itera
         del rest[0]
         if not equals and name not in SWITCHES:
             if not rest:
-                raise CommandError(f"{place}: --{name} needs a value", 2)
+                problem = " needs a value" if name in NAMES else ": not supported: leave it out"
+                raise CommandError(f"{place}: --{name}{problem}", 2)
             value = rest.pop(0)
         yield Directive(place, name, value)
 

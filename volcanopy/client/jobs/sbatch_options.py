@@ -4,10 +4,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.job_names import name_part
 from volcanopy.client.jobs.options import JobOptions
+from volcanopy.client.jobs.program import MAXIMUM_SCRIPT, MOST_INDEXES
 
 SHORT = {
     "-J": "job-name",
@@ -179,13 +181,14 @@ class SlurmRequest:
     def indexes(self) -> list[int]:
         """The indexes of the array, as ``1-3,7,10-20:5``; none without one."""
         text = self.values.get("array", "").partition("%")[0]
-        matches = [_RANGE.fullmatch(piece) for piece in text.split(",") if text]
-        if not all(matches):
-            raise CommandError(f"{text!r}: use indexes as 1-100, 1,3,7 or 0-20:5, and %10 for so many at a time")
-        ranges = [
-            (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) for match in matches if match is not None
-        ]
-        return [index for first, last, step in ranges for index in range(first, last + 1, max(1, step))]
+        ranges = []
+        for piece in text.split(",") if text else ():
+            if (match := _RANGE.fullmatch(piece)) is None:
+                raise CommandError(f"{text!r}: use indexes as 1-100, 1,3,7 or 0-20:5, and %10 for so many at a time")
+            ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1) or 1))
+        if (count := sum((piece.stop - piece.start) // piece.step for piece in ranges)) > MOST_INDEXES:
+            raise CommandError(f"{text!r} has {count} indexes: use at most {MOST_INDEXES}")
+        return [*chain(*ranges)]
 
     @property
     def is_range(self) -> bool:
@@ -325,6 +328,8 @@ def _array(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     if not indexes or (percent and not parallelism.isdecimal()):
         raise CommandError(f"{value!r}: use FIRST-LAST or FIRST-LAST%PARALLELISM")
     first = indexes[0] if request.is_range else 0
+    if not request.is_range and len(" ".join(map(str, indexes))) > MAXIMUM_SCRIPT:
+        raise CommandError(f"{len(indexes)} indexes that do not follow each other are too long: use a range")
     array = f"{first}-{first + len(indexes) - 1}{percent}{parallelism}"
     return replace(job, array=array), f"--array {array}, index in SLURM_ARRAY_TASK_ID"
 
@@ -430,11 +435,12 @@ _READERS: dict[str, Callable[[JobOptions, str, SlurmRequest], Applied]] = {
     "signal": _signal,
 }
 _ALIASES = {"tasks-per-node": "ntasks-per-node"}
-_NAMES = sorted({*_READERS, *_WITHOUT_EFFECT, *_IMPOSSIBLE, *_ALIASES})
+NAMES = sorted({*_READERS, *_WITHOUT_EFFECT, *_IMPOSSIBLE, *_ALIASES})
+"""The options that are known."""
 
 
 def full_name(name: str) -> str:
     """Return the option that a name means: sbatch takes unambiguous beginnings, such as ``--err`` for ``--error``."""
     name = name.replace("_", "-")
-    matches = [name] if name in _NAMES else [option for option in _NAMES if name and option.startswith(name)]
+    matches = [name] if name in NAMES else [option for option in NAMES if name and option.startswith(name)]
     return _ALIASES.get(matches[0], matches[0]) if len(matches) == 1 else name
