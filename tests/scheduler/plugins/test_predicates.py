@@ -39,6 +39,26 @@ def wants(operator: str, *values: str, key: str = "zone") -> core.Affinity:
 
 
 @pytest.mark.parametrize(
+    ("operator", "bound", "rejecting"),
+    [
+        ("Gt", "900", ["n2", "n3"]),
+        ("Lt", "900", ["n1", "n3"]),
+        ("Gt", "many", ["n1", "n2", "n3"]),
+        ("Lt", "", ["n1", "n2", "n3"]),
+    ],
+)
+def test_a_toleration_compares_numbers_of_taints(operator: str, bound: str, rejecting: list[str]) -> None:
+    """Gt tolerates a taint with a greater number; a value that is no number is not tolerated."""
+    nodes = [
+        node(name, taints=(core.Taint(key="sla", value=value, effect="NoSchedule"),))
+        for name, value in (("n1", "950"), ("n2", "700"), ("n3", "high"))
+    ]
+    toleration = core.Toleration(key="sla", operator=operator, value=bound, effect="NoSchedule")
+    stage = Stage([*nodes, pod("new", tolerations=(toleration,))])
+    assert sorted(name for names in rejected(plugin(stage), stage).values() for name in names) == rejecting
+
+
+@pytest.mark.parametrize(
     ("things", "reason", "nodes", "final"),
     [
         ([node("n1"), node("n2", unschedulable=True), pod("new")], "node(s) were unschedulable", ["n2"], True),

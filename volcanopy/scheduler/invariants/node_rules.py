@@ -62,7 +62,9 @@ def _is_tolerated(taint: core.Taint, pod: core.Pod) -> bool:
         same_effect = not toleration.effect or toleration.effect == taint.effect
         any_value = toleration.operator == "Exists"
         equal = toleration.operator in {"", "Equal"} and toleration.value == taint.value
-        if same_key and same_effect and (any_value or equal):
+        compared = core.Requirement(key=taint.key, operator=toleration.operator, values=(toleration.value,))
+        exceeds = toleration.operator in {"Gt", "Lt"} and _holds(compared, {taint.key: taint.value})
+        if same_key and same_effect and (any_value or equal or exceeds):
             return True
     return False
 

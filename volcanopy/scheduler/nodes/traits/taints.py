@@ -8,6 +8,7 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.resources import Index, Ints, Mask, frozen
+from volcanopy.scheduler.model.selectors import holds
 from volcanopy.scheduler.nodes.traits.trait_cache import cached
 
 CORDON = core.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -48,6 +49,9 @@ def tolerates(toleration: core.Toleration, taint: core.Taint) -> bool:
         return False
     if toleration.operator in {"", "Equal"}:
         return toleration.value == taint.value
+    if toleration.operator in {"Gt", "Lt"}:  # Gt: the taint has the greater number
+        bound = core.Requirement(key=taint.key, operator=toleration.operator, values=(toleration.value,))
+        return holds(bound, {taint.key: taint.value})
     return toleration.operator == "Exists"
 
 
