@@ -1,6 +1,6 @@
 """Validation of PodGroups (queue, minimum resources, topology, sub-groups), and of pods that belong to no job."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from volcanopy.admission.access import group_of, is_trusted, lineage, submission_problems
@@ -36,6 +36,7 @@ from volcanopy.admission.request import (
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
+from volcanopy.api.bindings import BINDINGS, binding_of_scheduler
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
@@ -226,6 +227,7 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     yield from budget_problems(notes)
     yield from extreme_problems("spec", pod_request(spec))
     yield from _origin_problems(request, context)
+    yield from map(as_warning, _ignored_keys(notes, at(spec, "schedulerName"), context))
     if at(spec, "nodeName") and not binds_pods(request.user, context):
         yield forbidden("spec.nodeName", BOUND)
     path, (queue, group) = f"metadata.annotations[{names.POD_QUEUE_NAME}]", _queue_of(request, context)
@@ -247,6 +249,16 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
     yield from power_problems(request.object, None, user, queue, context)
     yield from map(as_warning, pod_warnings(spec, "spec", context))
     yield from pod_findings(spec, context)
+
+
+def _ignored_keys(notes: Mapping[str, str], scheduler: str, context: Context) -> Iterator[Problem]:
+    """Yield the annotations of another API, which count with the name of its scheduler only."""
+    for other in (binding for binding in BINDINGS if binding is not binding_of_scheduler(scheduler)):
+        scheduled = other.scheduler_name in context.policy.scheduler_names
+        alternative = f', or schedulerName "{other.scheduler_name}"' if scheduled else ""
+        for key in (key for key in other.aliases if key in notes):
+            detail = f'no effect with schedulerName "{scheduler}": use {other.aliases[key]}{alternative}'
+            yield Problem(f"metadata.annotations[{key}]", detail)
 
 
 def _workload_group(request: Request, context: Context) -> PodGroupRead | None:
