@@ -152,6 +152,9 @@ def test_the_report_is_one_file_with_plots_and_nothing_from_elsewhere(files: Pat
         (["--config", "a=none.yaml"], "--config: cannot read none.yaml: No such file or directory"),
         (["--config", "default", "--config", "default"], "--config: two configurations have the name 'default'"),
         (["--jobs", "none/out.csv"], "--jobs: cannot write none/out.csv: No such file or directory"),
+        (["--report", "none/report.html"], "--report: cannot write none/report.html: No such file or directory"),
+        (["--report", "/"], "--report: cannot write /: Is a directory"),
+        (["--load", "nan"], "--load: 'nan' is invalid: use a number such as 0.9"),
         (["--heartbeat", "often"], "--heartbeat: 'often' is not a duration"),
         (["--format", "swf"], "line 1: a job of an SWF trace has 18 fields"),
     ],
@@ -160,6 +163,7 @@ def test_a_wrong_option_is_one_sentence(files: Path, words: list[str], sentence:
     outcome = simulate(files, *words)
     assert outcome.status != 0
     assert sentence in outcome.sentence()
+    assert not outcome.out  # known before the simulation, which may take hours
 
 
 @pytest.mark.parametrize(

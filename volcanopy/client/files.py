@@ -1,5 +1,6 @@
 """The texts of files that a command names."""
 
+import os
 from pathlib import Path
 
 from volcanopy.client.errors import CommandError
@@ -12,3 +13,18 @@ def text_of(path: Path | str, option: str = "", hint: str = "") -> str:
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
         raise CommandError(f"{option}{': ' if option else ''}cannot read {path}: {reason}{hint}", 2) from None
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """Raise CommandError if a file cannot be written, before the work whose result it gets."""
+    if path is None:
+        return
+    if path.is_dir():
+        reason = "Is a directory"
+    elif not path.absolute().parent.is_dir():
+        reason = "No such file or directory"
+    elif not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        reason = "Permission denied"
+    else:
+        return
+    raise CommandError(f"{option}: cannot write {path}: {reason}", 2)

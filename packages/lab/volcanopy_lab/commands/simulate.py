@@ -13,7 +13,7 @@ import typer
 from volcanopy.cli.framework.command import command
 from volcanopy.client.durations import seconds
 from volcanopy.client.errors import CommandError
-from volcanopy.client.files import text_of
+from volcanopy.client.files import check_writable, text_of
 
 if TYPE_CHECKING:
     from volcanopy_lab.reports.runs import SimulationRun
@@ -60,6 +60,8 @@ class InputOptions:
         """Return the input. Raises CommandError."""
         from volcanopy_lab.reports.source import SimulationInput
 
+        if not math.isfinite(self.load):
+            raise CommandError(f"--load: '{self.load}' is invalid: use a number such as 0.9", 2)
         first, dash, last = self.window.partition("-")
         if self.window and not (first and dash):
             raise CommandError(f"--window: give two times such as 1d-3d, not {self.window!r}", 2)
@@ -179,6 +181,8 @@ def simulate_command(
     from volcanopy_lab.reports.report import write_report
     from volcanopy_lab.reports.runs import run_all
 
+    check_writable(jobs, "--jobs")
+    check_writable(report, "--report")
     tasks = runs.tasks(inputs.source(workload))
     for note in tasks[0].source.read(runs.seed).notes:
         print(f"volcanopy: {note}", file=sys.stderr)
