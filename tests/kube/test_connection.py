@@ -146,6 +146,17 @@ def test_an_invalid_kubeconfig_file_is_named(tmp_path: Path, content: str, probl
     assert str(caught.value).endswith(problem)
 
 
+def test_a_kubeconfig_that_powershell_has_redirected_is_not_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("a: b", encoding="utf-16")
+    with pytest.raises(NoCluster, match=r"/config is not UTF-8 text$"):
+        load_connection(tmp_path / "config")
+
+
+def test_a_folder_is_no_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(NoCluster, match=r"it is a folder$"):
+        load_connection(tmp_path)
+
+
 def test_a_proxy_comes_from_the_cluster_else_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

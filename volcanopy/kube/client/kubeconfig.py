@@ -84,7 +84,8 @@ def load_connection(kubeconfig: Path | None = None, context: str | None = None) 
     """
     if kubeconfig is not None:
         if not kubeconfig.is_file():
-            raise NoCluster(f"kubeconfig {kubeconfig}: there is no such file")
+            problem = "it is a folder" if kubeconfig.is_dir() else "there is no such file"
+            raise NoCluster(f"kubeconfig {kubeconfig}: {problem}")
         return read_kubeconfig((kubeconfig,), context)
     named = os.environ.get("KUBECONFIG")
     candidates = [Path(part).expanduser() for part in named.split(os.pathsep) if part] if named else []
@@ -184,7 +185,7 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _ConfigEnt
     """Return the current context, and the entries of each section by name."""
     current, entries = "", {section: dict[str, _ConfigEntry]() for section in _SECTIONS}
     for path in files:
-        content = _parsed(path.read_text())
+        content = _parsed(path)
         if content is None and len(files) > 1:
             continue  # kubectl ignores empty files of a list
         if not isinstance(content, dict):
@@ -200,8 +201,12 @@ def _merge(files: tuple[Path, ...]) -> tuple[str, dict[str, dict[str, _ConfigEnt
     return current, entries
 
 
-def _parsed(text: str) -> Any:
+def _parsed(path: Path) -> Any:
     """Return the content of a kubeconfig, which YAML's scanner rejects if it is JSON indented with tabs."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:  # as a redirection in PowerShell writes it
+        raise ValueError(f"{path} is not UTF-8 text") from None
     try:
         return json.loads(text) if text.lstrip().startswith("{") and "\t" in text else yaml.safe_load(text)
     except yaml.YAMLError as error:
