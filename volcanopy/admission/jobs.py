@@ -13,6 +13,7 @@ from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import at, list_at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
+from volcanopy.api.bindings import Binding, binding_of_scheduler
 from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     NAME_PATTERN,
@@ -284,6 +285,19 @@ def _scheduler(name: Any, path: str, context: Context) -> Iterator[Problem]:
     if isinstance(name, str) and name and name not in context.policy.scheduler_names:
         detail = "pods of another scheduler are neither scheduled as a gang nor counted in the queue"
         yield invalid(path, name, detail)
+
+
+def scheduler_problems(spec: BatchJobSpec, binding: Binding, context: Context) -> Iterator[Problem]:
+    """Yield the schedulers that would read the pods with the names of another API, and so never find those of a task."""
+    given = {"spec.schedulerName": spec.scheduler_name} | {
+        f"spec.tasks[{number}].template.spec.schedulerName": at(task.template, "spec", "schedulerName")
+        for number, task in enumerate(spec.tasks)
+    }
+    for path, name in given.items():
+        if name in context.policy.scheduler_names and binding_of_scheduler(str(name)) is not binding:
+            yield invalid(
+                path, name, f'schedules the pods of another API: use "{binding.scheduler_name}" or leave it out'
+            )
 
 
 def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:
