@@ -186,11 +186,22 @@ def test_commands_suspend_resume_restart_and_terminate_a_job(volcanopy: Run) -> 
     volcanopy("job", "delete", "steady")
 
 
+def test_scale_lowers_the_minimum_of_a_job_with_one_task(volcanopy: Run) -> None:
+    """`job run --min` gives one to the job as well."""
+    volcanopy("job", "run", "--name", "shrinks", "--image", "i", "--replicas", "4", "--min", "2")
+    rejected = volcanopy("job", "scale", "shrinks", "--replicas", "1").sentence()
+    assert rejected.endswith("use --replicas 2 or more, or lower it with --min")
+    assert volcanopy("job", "scale", "shrinks", "--replicas", "1", "--min", "1").out.endswith("/shrinks scaled\n")
+    spec = json.loads(volcanopy("job", "get", "shrinks", "-o", "json").out)["spec"]
+    assert (spec["minAvailable"], spec["tasks"][0]["minAvailable"], spec["tasks"][0]["replicas"]) == (1, 1, 1)
+    volcanopy("job", "delete", "shrinks")
+
+
 def test_scale_changes_an_elastic_job_and_rejects_impossible_numbers(volcanopy: Run) -> None:
     submitted(volcanopy, batch_job("elastic", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1}))
     assert volcanopy("job", "scale", "elastic", "--replicas", "3").out.endswith("/elastic scaled\n")
     assert volcanopy("job", "get", "elastic").lines[1].split()[3:5] == ["1", "3"]
-    none = volcanopy("job", "scale", "elastic", "--replicas", "0", "--min", "0")
+    none = volcanopy("job", "scale", "elastic", "--replicas", "0")
     assert (none.status, "use --replicas 1 or more" in none.sentence()) == (2, True)
     assert 'has no task "ps", only task' in volcanopy("job", "scale", "elastic", "-r", "2", "-t", "ps").sentence()
     volcanopy("job", "delete", "elastic")

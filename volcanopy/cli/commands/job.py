@@ -175,7 +175,8 @@ async def scale(
         str, typer.Option("-t", "--task", metavar="NAME", help="Name of the task; required if there are several.")
     ] = "",
     minimum: Annotated[
-        int | None, typer.Option("-m", "--min", min=0, metavar="N", help="New minAvailable of the task.")
+        int | None,
+        typer.Option("-m", "--min", min=0, metavar="N", help="New minAvailable of the task, or of a job of one task."),
     ] = None,
 ) -> None:
     """Change the number of pods of a task."""

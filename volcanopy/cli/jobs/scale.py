@@ -23,7 +23,7 @@ async def scale(
     replicas: int,
     minimum: int | None,
 ) -> None:
-    """Set the replicas of a task (of the only one, if none is named), and its ``minAvailable`` if that is given."""
+    """Set the replicas of a task (of the only one, if none is named), and its ``minAvailable`` if that is given, which is that of a job with one task."""
     async with cluster.client() as client:
         body = await find_object(client, JOBS, place.of(client), name)
         job = read(BatchJob, body)
@@ -43,6 +43,9 @@ async def scale(
         if minimum is not None:
             patch.append({"op": "add", "path": f"{path}/minAvailable", "value": minimum})
             after["spec"]["tasks"][number]["minAvailable"] = minimum
+            if _is_minimum_of_job(job):
+                patch.append({"op": "add", "path": "/spec/minAvailable", "value": minimum})
+                after["spec"]["minAvailable"] = minimum
         await ChangeWriter(write).patch(client, JOBS, body, patch, after, "scaled", PatchType.JSON)
 
 
@@ -58,6 +61,11 @@ def _task_number(job: BatchJob, name: str) -> int:
     return names.index(name)
 
 
+def _is_minimum_of_job(job: BatchJob) -> bool:
+    """Whether the minimum of a task is that of its job, which has one task and a minimum of its own."""
+    return len(job.spec.tasks) == 1 and bool(job.spec.min_available)
+
+
 def _check(job: BatchJob, number: int, replicas: int, minimum: int | None) -> None:
     """Raise CommandError with the option to use for what the server would reject."""
     task = job.spec.tasks[number]
@@ -69,9 +77,10 @@ def _check(job: BatchJob, number: int, replicas: int, minimum: int | None) -> No
             2,
         )
     others = sum(other.replicas for place, other in enumerate(job.spec.tasks) if place != number)
-    if job.spec.min_available > others + replicas:
+    if job.spec.min_available > others + replicas and not (minimum is not None and _is_minimum_of_job(job)):
+        lower = ", or lower it with --min" if _is_minimum_of_job(job) else ""
         raise CommandError(
             f'--replicas: job "{job.metadata.name}" has minAvailable {job.spec.min_available} and would have '
-            f"{others + replicas} pods: use --replicas {job.spec.min_available - others} or more",
+            f"{others + replicas} pods: use --replicas {job.spec.min_available - others} or more{lower}",
             2,
         )
