@@ -55,3 +55,16 @@ def test_a_failed_rule_has_the_reason_and_the_end_of_its_log(processes: Path, tm
     container = spec["tasks"][0]["template"]["spec"]["containers"][0]
     assert container["resources"]["requests"] == {"cpu": "2", "memory": "300M"}
     assert spec["activeDeadlineSeconds"] == 300
+
+
+def test_a_rule_that_the_cluster_rejects_lets_the_others_end(processes: Path, tmp_path: Path) -> None:
+    rules = (
+        'rule all:\n    input: "fine", "lost"\n',
+        'rule fine:\n    output: "fine"\n    shell: "sleep 2; echo > fine"\n',
+    )
+    rejected = 'rule lost:\n    output: "lost"\n    resources: queue="nowhere"\n    shell: "echo > lost"\n'
+    (tmp_path / "Snakefile").write_text("".join((*rules, rejected)))
+    ended = snakemake(processes, tmp_path, "--jobs", "2")
+    assert ended.returncode == 1
+    assert 'Not found: queue "nowhere"' in ended.stderr
+    assert (tmp_path / "fine").exists()

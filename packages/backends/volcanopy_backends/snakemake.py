@@ -55,11 +55,12 @@ class Executor(RemoteExecutor):
             )
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit a job of the workflow."""
+        """Submit a job of the workflow; one that is rejected has failed, as others may run and go on."""
         try:
             name = self._job(job).submit().name
         except JobError as error:
-            raise WorkflowError(str(error)) from None
+            self.report_job_error(SubmittedJobInfo(job), msg=f"{error}\n")
+            return
         self.report_job_submission(SubmittedJobInfo(job, external_jobid=name))
 
     def _job(self, job: JobExecutorInterface) -> Job:
