@@ -221,6 +221,11 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "run", "--image", "i", "--cpu-limit", ""], "--cpu-limit: '' is invalid: use a quantity"),
         (["job", "run", "--image", "i", "--memory-limit", ""], "--memory-limit: '' is invalid: use a quantity"),
         (["job", "run", "--image", "i", "--resource", "a/b="], "--resource a/b: '' is invalid: use a quantity"),
+        (
+            ["queue", "create", "q", "--priority", "99999999999"],
+            "--priority: '99999999999' is invalid: must be at most 2147483647",
+        ),
+        (["queue", "update", "q", "--max-running-jobs", "99999999999"], "must be at most 2147483647"),
         (["local", "run", "x.yaml", "--timeout", "0"], "--timeout: '0' is invalid: use more than 0, such as 30s"),
         (["convert", "--strict"], "give the manifests: FILE or -f FILE, - for standard input"),
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),

@@ -53,6 +53,8 @@ NAMES = typer.Argument(
     metavar="NAME...", hidden=True, help="Names of {plural}.", show_default=False, autocompletion=names_of_group
 )
 NAME = typer.Argument(metavar="NAME", hidden=True, help="Name.", autocompletion=names_of_group)
+INT32 = 2**31 - 1
+"""Largest number of a field with the format int32."""
 QUEUE = typer.Option(
     "-q", "--queue", metavar="NAME", help="Only {plural} in this queue. Repeatable.", autocompletion=names_of("queue")
 )

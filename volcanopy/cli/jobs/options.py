@@ -7,11 +7,8 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.name_completion import names_of
-from volcanopy.cli.framework.options import QUEUE
+from volcanopy.cli.framework.options import INT32, QUEUE
 from volcanopy.client.jobs.options import JobOptions, LogOptions
-
-INT32 = 2**31 - 1
-"""Largest number of a field with the format int32."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from volcanopy.cli.framework.options import INT32
 from volcanopy.client.errors import CommandError
 
 _AMOUNTS = "NAME=QUANTITY,..."
@@ -35,15 +36,15 @@ class SpecOptions:
     ] = None
     max_running_jobs: Annotated[
         int | None,
-        typer.Option(min=-1, metavar="N", help="Maximum number of admitted jobs; -1: no limit."),
+        typer.Option(min=-1, max=INT32, metavar="N", help="Maximum number of admitted jobs; -1: no limit."),
     ] = None
     max_queued_jobs: Annotated[
         int | None,
-        typer.Option(min=-1, metavar="N", help="Maximum number of waiting jobs; -1: no limit."),
+        typer.Option(min=-1, max=INT32, metavar="N", help="Maximum number of waiting jobs; -1: no limit."),
     ] = None
-    priority: Annotated[int | None, typer.Option(min=0, metavar="N", help="Priority among queues, highest first.")] = (
-        None
-    )
+    priority: Annotated[
+        int | None, typer.Option(min=0, max=INT32, metavar="N", help="Priority among queues, highest first.")
+    ] = None
     reclaimable: Annotated[
         bool | None,
         typer.Option(help="Whether other queues may reclaim borrowed resources."),
