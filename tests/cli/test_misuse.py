@@ -196,6 +196,11 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
             ["job", "run", "--image", "i", "--array", "1-99999999"],
             "--array: '1-99999999' has 99999999 indexes: use at most 1000000",
         ),
+        (
+            ["job", "run", "--image", "i", "--directory", "data"],
+            "--directory: 'data' is relative: use an absolute path of the image",
+        ),
+        (["job", "submit", "-f", "https://example.com/job.yaml"], "addresses are not read, give a file, or -"),
         (["job", "run", "--image", "i", "-e", "HOME"], "--env: 'HOME' is invalid: use name=value"),
         (["job", "submit", "-f", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
         (["job", "logs", "a", "--index", "x"], "--index: 'x' is invalid: must be an integer"),

@@ -115,6 +115,8 @@ def _check_combination(options: JobOptions) -> None:
         )
     if options.array and (options.replicas != 1 or options.minimum is not None):
         raise CommandError("--array: sets the number of pods: leave out --replicas and --min", 2)
+    if options.directory and not options.here and not options.directory.startswith("/"):
+        raise CommandError(f"--directory: {options.directory!r} is relative: use an absolute path of the image", 2)
     if options.interactive and (options.array or options.replicas != 1 or options.follow):
         raise CommandError("--interactive: runs one pod: leave out --replicas, --array and --follow", 2)
 
