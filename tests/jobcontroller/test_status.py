@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.jobcontroller.world import World, job, task
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.client.jobs import status
 
 
@@ -80,7 +82,7 @@ def test_a_running_job_names_why_its_missing_pods_cannot_be_created() -> None:
     state = world.status["state"]
     assert (state["phase"], state["reason"]) == ("Running", "FailedSync")
     assert state["message"] == f"1/2 pods running; {world.trouble}"
-    assert status.reason(world.read()) == state["message"]
+    assert status.reason(msgspec.convert(world.job, BatchJob)) == state["message"]
     world.trouble = ""
     world.settle().run().settle()
     assert world.status["state"]["message"] == "2/2 pods running"

@@ -10,10 +10,9 @@ from volcanopy.admission.children import children_problems
 from volcanopy.admission.context import Context, PluginCheck
 from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
-from volcanopy.admission.request import at, list_at
+from volcanopy.admission.request import Request, at, is_of_other_api, list_at
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob, BatchJobSpec
-from volcanopy.api.bindings import Binding, binding_of_scheduler
 from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     NAME_PATTERN,
@@ -287,17 +286,16 @@ def _scheduler(name: Any, path: str, context: Context) -> Iterator[Problem]:
         yield invalid(path, name, detail)
 
 
-def scheduler_problems(spec: BatchJobSpec, binding: Binding, context: Context) -> Iterator[Problem]:
+def scheduler_problems(spec: BatchJobSpec, request: Request, context: Context) -> Iterator[Problem]:
     """Yield the schedulers that would read the pods with the names of another API, and so never find those of a task."""
-    given = {"spec.schedulerName": spec.scheduler_name} | {
+    names_by_path = {"spec.schedulerName": spec.scheduler_name} | {
         f"spec.tasks[{number}].template.spec.schedulerName": at(task.template, "spec", "schedulerName")
         for number, task in enumerate(spec.tasks)
     }
-    for path, name in given.items():
-        if name in context.policy.scheduler_names and binding_of_scheduler(str(name)) is not binding:
-            yield invalid(
-                path, name, f'schedules the pods of another API: use "{binding.scheduler_name}" or leave it out'
-            )
+    for path, name in names_by_path.items():
+        if name in context.policy.scheduler_names and is_of_other_api(str(name), request.binding):
+            detail = f'schedules the pods of another API: use "{request.binding.scheduler_name}" or leave it out'
+            yield invalid(path, name, detail)
 
 
 def queue_warnings(path: str, name: str, context: Context) -> Iterator[Problem]:

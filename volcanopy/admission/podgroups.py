@@ -30,13 +30,13 @@ from volcanopy.admission.request import (
     at,
     is_job_owner,
     is_shared_by_accounts,
+    keys_of_other_schedulers,
     list_at,
     name_problems,
 )
 from volcanopy.admission.response import as_warning
 from volcanopy.admission.submitter import belongs_to_job, recorded, submitter, submitter_in
 from volcanopy.api import names
-from volcanopy.api.bindings import BINDINGS, binding_of_scheduler
 from volcanopy.api.core import PodGroup as PodGroupRead
 from volcanopy.api.model import Problem, duplicate, forbidden, invalid, not_found, too_many
 from volcanopy.api.quantity import GROUP_LIMIT
@@ -253,12 +253,10 @@ def validate_pod(request: Request, context: Context) -> Iterator[Problem]:
 
 def _ignored_keys(notes: Mapping[str, str], scheduler: str, context: Context) -> Iterator[Problem]:
     """Yield the annotations of another API, which count with the name of its scheduler only."""
-    for other in (binding for binding in BINDINGS if binding is not binding_of_scheduler(scheduler)):
-        scheduled = other.scheduler_name in context.policy.scheduler_names
-        alternative = f', or schedulerName "{other.scheduler_name}"' if scheduled else ""
-        for key in (key for key in other.aliases if key in notes):
-            detail = f'no effect with schedulerName "{scheduler}": use {other.aliases[key]}{alternative}'
-            yield Problem(f"metadata.annotations[{key}]", detail)
+    for key, own_key, api_scheduler in keys_of_other_schedulers(notes, scheduler):
+        is_served = api_scheduler in context.policy.scheduler_names
+        remedy = f"use {own_key}" + (f', or schedulerName "{api_scheduler}"' if is_served else "")
+        yield Problem(f"metadata.annotations[{key}]", f'no effect with schedulerName "{scheduler}": {remedy}')
 
 
 def _workload_group(request: Request, context: Context) -> PodGroupRead | None:

@@ -186,6 +186,19 @@ def own_keys(labels: Mapping[str, Any]) -> Mapping[str, Any]:
     return with_own_keys(labels, BINDINGS)
 
 
+def is_of_other_api(scheduler_name: str, binding: Binding) -> bool:
+    """Return whether the pods of a scheduler have the names of another API."""
+    return binding_of_scheduler(scheduler_name) is not binding
+
+
+def keys_of_other_schedulers(labels: Mapping[str, Any], scheduler_name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each key that pods of the scheduler do not have: with volcanopy's name, and the scheduler for which it counts."""
+    for binding in BINDINGS:
+        if is_of_other_api(scheduler_name, binding):
+            for key in labels.keys() & binding.aliases.keys():
+                yield key, binding.aliases[key], binding.scheduler_name
+
+
 def is_job_owner(owner: Any) -> bool:
     """Whether an owner reference is to a job of one of the APIs."""
     return is_job(str(at(owner, "apiVersion")), str(at(owner, "kind")))

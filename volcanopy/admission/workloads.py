@@ -74,7 +74,7 @@ def validate_job(request: Request, context: Context) -> Iterator[Problem]:
     except InvalidObjectError:
         return  # reported above
     yield from _secret_arguments(spec)
-    yield from scheduler_problems(spec, request.binding, context)
+    yield from scheduler_problems(spec, request, context)
     yield from map(as_warning, job_warnings(spec, context))
     yield from with_any_alternative(
         spec, lambda variant: chain(_gang_findings(variant, queue, user, context), node_findings(variant, context))
@@ -177,7 +177,7 @@ def _future_job_findings(job: FutureJob, context: Context, *, is_new: bool = Tru
         for subject in dict.fromkeys((user, job.author or user)):
             yield from submission_problems("spec.queue", queue, subject, request.namespace, context)
     yield from _queue_findings("spec.queue", queue, context)
-    yield from scheduler_problems(spec, request.binding, context)
+    yield from scheduler_problems(spec, request, context)
     yield from _job_warnings(spec, context)
 
 
@@ -276,7 +276,7 @@ def validate_template(request: Request, context: Context) -> Iterator[Problem]:
     job = request.model(BatchJob)(metadata=metadata, spec=template.spec)
     yield from parsed_job_problems(job, context.check_plugins)
     yield from _secret_arguments(template.spec)
-    yield from scheduler_problems(template.spec, request.binding, context)
+    yield from scheduler_problems(template.spec, request, context)
     yield from change_problems(request, context, "spec")
     if "queue" in template.spec.model_fields_set:
         yield from _queue_findings("spec.queue", template.spec.queue, context)
