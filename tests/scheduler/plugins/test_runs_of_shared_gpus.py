@@ -12,14 +12,14 @@ from tests.nightly import examples
 from tests.scheduler.plugins.scene import configured, seen
 from tests.scheduler.reference.placement import actions
 from volcanopy.api import names
-from volcanopy.devices.cards.card_usage import SessionCards
-from volcanopy.plugin.uncached import UncachedPlacement
 from volcanopy.scheduler.core import open_session
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
+from volcanopy_policies.devices.cards.card_usage import SessionCards
+from volcanopy_testing.uncached import UncachedPlacement
 
 MEMORY, NUMBER = names.GPU_MEMORY, names.GPU_NUMBER
 PLUGINS: dict[str, dict[str, Any]] = {"priority": {}, "gang": {}, "predicates": {}, "binpack": {}}
