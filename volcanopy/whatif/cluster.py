@@ -69,12 +69,7 @@ class Cluster:
     def put(self, item: Any, body: Json | None = None) -> None:
         """Insert or replace a read model; ``body`` is its manifest, if it has one."""
         key = (type(item).__name__, item.metadata.key)
-        self._remember(key)
-        self._set(key, item)
-        if body is None:
-            self.bodies.pop(key, None)
-        else:
-            self.bodies[key] = body
+        self._set(key, item, body)
         self.state.upsert(item)
 
     def put_manifest(self, body: Json) -> bool:
@@ -93,18 +88,14 @@ class Cluster:
 
     def put_workload(self, body: Json) -> None:
         """Insert or replace an object of the controllers."""
-        key = (str(body["kind"]), kinds.key_of(body))
-        self._remember(key)
-        self._set(key, body)
+        self._set((str(body["kind"]), kinds.key_of(body)), body)
 
     def remove(self, kind: str, key: str) -> None:
         """Remove an object; nothing happens if it does not exist."""
         item = self.objects.get((kind, key))
         if item is None:
             return
-        self._remember((kind, key))
         self._set((kind, key), None)
-        self.bodies.pop((kind, key), None)
         if not isinstance(item, dict):
             self.state.delete(item)
 
@@ -114,11 +105,15 @@ class Cluster:
         self._computed.clear()
         self.changed_jobs.clear()
 
-    def _set(self, key: Key, item: Any) -> None:
+    def _set(self, key: Key, item: Any, body: Json | None = None) -> None:
         before = self.objects.get(key)
-        if isinstance(item, _OF_JOBS) and before is not None and before.metadata is item.metadata:
+        self._journal.append((key, before, self.bodies.pop(key, None)))
+        if body is not None:
+            self.bodies[key] = body
+        if before is not None and isinstance(item, _OF_JOBS) and before.metadata is item.metadata:
             self.objects[key] = item
-            self._note_changed_job(item)  # the indices follow from the metadata
+            if item.metadata.owner_references:
+                self._note_changed_job(item)  # the indices follow from the metadata
             return
         if before is not None:
             self._index(key, before, present=False)
@@ -127,9 +122,6 @@ class Cluster:
         else:
             self.objects[key] = item
             self._index(key, item, present=True)
-
-    def _remember(self, key: Key) -> None:
-        self._journal.append((key, self.objects.get(key), self.bodies.get(key)))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -145,9 +137,7 @@ class Cluster:
             for key, (item, body) in first.items():
                 if isinstance(item, core.Pod) and key not in self.objects:
                     removed_pods.append(item)
-                    self._set(key, item)
-                    if body is not None:
-                        self.bodies[key] = body
+                    self._set(key, item, body)
                 else:
                     self._restore(key, item, body)
             self.state.load(removed_pods)
@@ -225,9 +215,10 @@ class Cluster:
         elif kind == "Command":
             self.changed_jobs.add(f"{name.partition('/')[0]}/{(item.get('target') or {}).get('name')}")
         elif isinstance(item, _OF_JOBS):
-            controller = self._note_changed_job(item)
-            if isinstance(item, core.Pod):
-                _toggle(self.owned, controller.uid if controller else "", name, present=present)
+            controller = self._note_changed_job(item) if item.metadata.owner_references else None
+            if kind == "Pod":
+                if controller is not None:
+                    _toggle(self.owned, controller.uid, name, present=present)
                 _toggle(self.members, pod_fields.job_key(item), name, present=present)
                 self.terminating.pop(name, None)
                 if present and item.metadata.deletion_timestamp is not None:

@@ -537,8 +537,9 @@ def test_pods_without_requests_are_not_excluded() -> None:
 
 def test_without_reservations_answers_depend_on_the_shape_only() -> None:
     seen = snapshot("node n1 cpu=4\njob a: 2 x cpu=1")
-    assert Session(seen, configured(NEVER)).hooks.by_shape
-    assert not Session(seen, configured({"after": "23h"})).hooks.by_shape
+    never, later = (Session(seen, configured(arguments)) for arguments in (NEVER, {"after": "23h"}))
+    assert never.hooks.cache_key(never.cluster.task(0)) == 0
+    assert later.hooks.cache_key(later.cluster.task(0)) == (0, ())
 
 
 @pytest.mark.parametrize(

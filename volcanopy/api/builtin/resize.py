@@ -13,6 +13,8 @@ from volcanopy.api import core, quantity
 def with_resized_requests(pod: core.Pod) -> core.Pod:
     """Return a pod whose containers request what counts; the same object where that is what its spec has."""
     status = pod.status
+    if not (status.container_statuses or status.init_container_statuses):
+        return pod
     resized = {
         entry.name: entry
         for entry in (*status.container_statuses, *status.init_container_statuses)

@@ -33,14 +33,15 @@ class PodWrites:
     def drop(self, key: str) -> None:
         """Drop what concerns a pod."""
         for entries in (self.binds, self.evictions, self.backoffs):
-            entries.pop(key, None)
+            if key in entries:
+                del entries[key]
 
     def confirm(self, key: str, pod: core.Pod) -> None:
         """Drop what this state of a pod shows, and what concerned another pod of its name."""
-        uid, bind = pod.metadata.uid, self.binds.get(key)
-        if bind is not None and (pod.spec.node_name or uid != bind[0] or pod_fields.is_over(pod)):
+        uid = pod.metadata.uid
+        if key in self.binds and (pod.spec.node_name or uid != self.binds[key][0] or pod_fields.is_over(pod)):
             del self.binds[key]
         if key in self.evictions and (pod.is_terminating or uid != self.evictions[key]):
             del self.evictions[key]
-        if self.backoffs.get(key, uid) != uid:
+        if key in self.backoffs and uid != self.backoffs[key]:
             del self.backoffs[key]

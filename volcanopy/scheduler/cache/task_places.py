@@ -52,7 +52,8 @@ def status_of(state: StateTables, key: str, pod: core.Pod) -> tuple[Status, int]
     A pod on a node that does not exist terminates: Kubernetes deletes it, and it uses nothing that others could.
     """
     writes = state.writes
-    status, name = pod_fields.status_of(pod, writes.binds.get(key, ("", ""))[1], key in writes.evictions)
+    assumed = writes.binds[key][1] if key in writes.binds else ""
+    status, name = pod_fields.status_of(pod, assumed, key in writes.evictions)
     node = state.nodes.row(name) if name else NONE
     is_lost = bool(pod.spec.node_name) and ON_NODE[status] and state.nodes.plain["objects"][node] is None
     return Status.RELEASING if is_lost else status, node

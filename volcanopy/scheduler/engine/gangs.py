@@ -11,6 +11,7 @@ from volcanopy.api.quantity import counted
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
 from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import Message
 from volcanopy.scheduler.model.plan import GroupCondition
 from volcanopy.scheduler.model.resources import Rows
@@ -48,10 +49,17 @@ class Gangs:
         self._waits_whole = config.enables("gang", "enableJobPipelined")
         self._parts_start_whole = config.enables("gang", "enabledSubJobReady")
         self._parts_wait_whole = config.enables("gang", "enabledSubJobPipelined")
-        self._subjob_keys = sum(_enabled(config, _SUBJOB_KEYS, "enabledSubJobOrder"), ())
-        self._starving = next(filter(None, _enabled(config, _STARVING, "enableJobStarving")), ())
+        self._config = config
         self._conditions: dict[object, GroupCondition | None] = {}
         """The conditions of jobs without roles that have a minimum, by their minimum and counts."""
+
+    @cached_property
+    def _subjob_keys(self) -> tuple[Callable[[SubJobView], Any], ...]:
+        return sum(_enabled(self._config, _SUBJOB_KEYS, "enabledSubJobOrder"), ())
+
+    @cached_property
+    def _starving(self) -> tuple[Callable[[JobView], bool], ...]:
+        return next(filter(None, _enabled(self._config, _STARVING, "enableJobStarving")), ())
 
     # Members that exist
 

@@ -87,7 +87,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             self._known = []
             self._exclusions_of_task = TaskValue(self._exclusions)
         else:
-            self._exclusions_of_task = self.task_value(self._exclusions)
+            self._exclusions_of_task = self.task_value(self._exclusions, columns=("runtime", "preemptable"))
 
     @cached_property
     def _single(self) -> JobReservations:

@@ -6,7 +6,6 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -18,14 +17,13 @@ from volcanopy.scheduler.engine.alternatives import Alternatives
 from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
-from volcanopy.scheduler.engine.mandatory_policies import with_mandatory
+from volcanopy.scheduler.engine.mandatory_policies import installed
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
 from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.engine.shares.quotas import Quotas
-from volcanopy.scheduler.engine.shares.share_rules import with_rules
 from volcanopy.scheduler.ledger.cluster import Cluster, PluginQueries
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.statement import Statement
@@ -34,11 +32,11 @@ from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
-from volcanopy.scheduler.policy.dispatch import Hooks, opened
+from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
 from volcanopy.scheduler.policy.plugin import Rejection
 from volcanopy.scheduler.policy.roles import CardRanking, CardSharing, ClaimAssignment, Moment, Purpose
@@ -62,8 +60,7 @@ class Session:
         self.observer = observer
         self.ledger = Ledger(snapshot)
         self.cluster = Cluster(self.ledger, extender)
-        plugins = (tuple((opened(entry, self.cluster, observer), entry.off) for entry in tier) for tier in config.tiers)
-        tiers = with_mandatory(with_rules(plugins, self.cluster), self.cluster)
+        tiers = installed(config, self.cluster, observer)
         self.plugins = [plugin for tier in tiers for plugin, _ in tier]
         self.hooks = Hooks(tiers, self.cluster.reads)
         self.limits = self.hooks.first_policy(QueueLimits)
@@ -111,6 +108,16 @@ class Session:
     def job_rows(self) -> Rows:
         """The jobs that take part: those with a pod group, in a queue that exists."""
         return self.cluster.job_rows()
+
+    @cached_property
+    def unplaceable(self) -> Mask:
+        """(J,): the jobs that reserve nothing."""
+        return unplaceable(self.cluster)
+
+    @cached_property
+    def lacking(self) -> Ints:
+        """(R, J): what admitted jobs lacked of their minimum when the session began."""
+        return lacking_of_jobs(self.cluster)
 
     @cached_property
     def placement(self) -> Placement:
@@ -383,7 +390,7 @@ class Session:
 
 def _queries(session: Session) -> PluginQueries:
     """Return the combined answers of all plugins, for plugins."""
-    hooks, quotas, cluster = session.hooks, session.quotas, session.cluster
+    hooks, quotas = session.hooks, session.quotas
     actions, sharing, claims = session.config.actions, session.card_sharing, session.claims
 
     def infeasible_nodes(task: TaskView) -> Mask:  # the placement is made when it is first used
@@ -397,8 +404,8 @@ def _queries(session: Session) -> PluginQueries:
     return PluginQueries(
         preempts=not {"preempt", "gangpreempt"}.isdisjoint(actions),
         reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
-        unplaceable=cache(lambda: unplaceable(cluster)),
-        lacking=cache(lambda: lacking_of_jobs(cluster)),
+        unplaceable=lambda: session.unplaceable,
+        lacking=lambda: session.lacking,
         infeasible_nodes=infeasible_nodes,
         rejections=hooks.reject,
         comes_first=quotas.comes_first,

@@ -1,6 +1,6 @@
 """Kinds of tasks: those of one shape for which policies read the same values, so that they share the answers about nodes."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 from volcanopy.scheduler.ledger.views import TaskView
@@ -52,8 +52,10 @@ class TaskKind(TaskView):
 class TaskValue(Generic[V]):
     """What answers about nodes depend on besides the shape of a task: a value that is read of each task."""
 
-    def __init__(self, read: Callable[[TaskView], V]) -> None:
+    def __init__(self, read: Callable[[TaskView], V], columns: Sequence[str] | None = None) -> None:
         self.read = read
+        self.columns = columns
+        """The columns of the tasks of a job that it follows from; None where that is not known."""
         self.number = NONE
         """Its position among the values of a kind; NONE where kinds do not have it."""
 

@@ -44,8 +44,9 @@ def quality_of_service(spec: core.PodSpec) -> Quality:
 
 def job_key(pod: core.Pod) -> str:
     """``namespace/name`` of the pod's group, empty if it names none."""
-    group = next(filter(None, map(pod.metadata.annotations.get, GROUP_KEYS)), "")
-    return f"{pod.metadata.namespace}/{group}" if group else ""
+    metadata = pod.metadata
+    group = metadata.annotations.get(names.GROUP_NAME) or metadata.annotations.get(names.POD_GROUP_NAME)
+    return f"{metadata.namespace}/{group}" if group else ""
 
 
 def task_job(pod: core.Pod) -> str:
@@ -79,7 +80,7 @@ def status_of(pod: core.Pod, assumed_node: str, evicted: bool) -> tuple[Status, 
     phase, node = pod.status.phase, pod.spec.node_name
     if phase in {"Succeeded", "Failed"}:
         return _PHASES[phase], node
-    if pod.is_terminating or evicted:
+    if evicted or (pod.metadata.deletion_timestamp is not None and pod.is_terminating):
         return Status.RELEASING, node or assumed_node
     if phase in _PHASES:
         return _PHASES[phase], node

@@ -1,22 +1,22 @@
 """The combined hooks of the plugins of a session: each is one function, typed as the specification in ``plugin``."""
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
+from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
-from volcanopy.scheduler.model.resources import Floats, Rows
+from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.policy.answers import checked
 from volcanopy.scheduler.policy.combine import Method, Tiers, flat, unprotected, victims, vote
-from volcanopy.scheduler.policy.config import PluginConfig
 from volcanopy.scheduler.policy.hook_table import HOOKS, implemented
-from volcanopy.scheduler.policy.observer import Observer
 from volcanopy.scheduler.policy.plugin import NodeRejection, Plugin, Rejection, Vote
 from volcanopy.scheduler.policy.roles import Moment, Nodes, Purpose, is_asked
 
@@ -27,12 +27,6 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 _OWN = "volcanopy."
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
-
-
-def opened(entry: PluginConfig, cluster: Cluster, observer: Observer) -> Plugin[Any]:
-    """Return a configured plugin for a session."""
-    with observer.during("plugin", entry.plugin.name):
-        return entry.plugin(entry.arguments, cluster, entry.hierarchy)
 
 
 class Hooks:
@@ -143,16 +137,21 @@ class Hooks:
         numbers = {number for name in _BY_PURPOSE for tier in self._layout.answering.get(name, ()) for number in tier}
         return frozenset(type(self._plugins[number]) for number in numbers)
 
-    @property
-    def by_shape(self) -> bool:
-        """Whether the node hooks return the same for all tasks of one shape."""
-        return not self._values
-
     def cache_key(self, task: TaskView) -> Hashable:
         """Return a key that is equal for tasks for which the node hooks return the same."""
         if isinstance(task, TaskKind):
             return task.key_of_kind
         return (task.shape, *[value.read(task) for value in self._values]) if self._values else task.shape
+
+    def differ(self, tasks: Rows) -> Mask:
+        """(M - 1,): for which of M tasks of one job the node hooks may not return the same as for the one before."""
+        table = self._reads.snapshot.tasks
+        differs: Mask = table.shape[tasks[1:]] != table.shape[tasks[:-1]]
+        for value in self._values:
+            if value.columns is None or not all(_is_constant(getattr(table, name)[tasks]) for name in value.columns):
+                values = [value.read(TaskView(self._reads.ledger, task)) for task in tasks.tolist()]
+                differs |= np.fromiter(map(operator.ne, values[1:], values), np.bool_, len(differs))
+        return differs
 
     def kind(self, task: TaskView) -> TaskKind:
         """Return the kind of a task: of those for which the node hooks return the same."""
@@ -236,6 +235,10 @@ class Hooks:
 def _overrides(kind: Any, method: str) -> bool:
     """Whether a class of policies overrides a method of Nodes that returns a default."""
     return issubclass(kind, Nodes) and getattr(kind, method) is not getattr(Nodes, method)
+
+
+def _is_constant(column: NDArray[Any]) -> bool:
+    return bool((column == column[0]).all())
 
 
 class Coupling(NamedTuple):

@@ -8,7 +8,7 @@ An instance exists for one session. It sees a read-only :class:`~volcanopy.sched
 session, nor a client, nor a clock.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -153,8 +153,11 @@ class Plugin(Generic[A]):
     def close(self) -> None:
         """Do what is left to do once all actions have run."""
 
-    def task_value(self, read: Callable[[TaskView], V]) -> TaskValue[V]:
-        """Return, in ``open``, a value that reject and score read: tasks of one shape with equal values share answers."""
-        value = TaskValue(read)
+    def task_value(self, read: Callable[[TaskView], V], columns: Sequence[str] | None = None) -> TaskValue[V]:
+        """Return, in ``open``, a value that reject and score read: tasks of one shape with equal values share answers.
+
+        It need not be read of each task of a job where it is known from which ``columns`` of these it follows.
+        """
+        value = TaskValue(read, columns)
         self.task_values.append(value)
         return value

@@ -162,13 +162,9 @@ def run_ends(session: Session, tasks: Rows) -> list[int]:
     """Return the positions after the last task of each run of equal tasks."""
     if len(tasks) == 1:
         return [1]
-    table = session.snapshot.tasks
-    differs = np.zeros(len(tasks) - 1, dtype=np.bool_)
-    for column in (table.shape, table.role, table.nominated):
+    differs, table = session.hooks.differ(tasks), session.snapshot.tasks
+    for column in (table.role, table.nominated):
         differs |= column[tasks[1:]] != column[tasks[:-1]]
-    if not session.hooks.by_shape:
-        shapes = [session.hooks.cache_key(TaskView(session.ledger, task)) for task in tasks.tolist()]
-        differs |= np.fromiter(map(operator.ne, shapes[1:], shapes), np.bool_, len(differs))
     return [*(np.flatnonzero(differs) + 1).tolist(), len(tasks)]
 
 

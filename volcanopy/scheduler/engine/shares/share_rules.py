@@ -6,8 +6,8 @@
 4. A job is admitted while the limits cover its minimum beside what is allocated and reserved (``verdict``).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.definition import PluginError
-from volcanopy.scheduler.policy.dispatch import Installed
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose, Quota, Victims
 
@@ -339,13 +338,3 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     def _sum(self, tasks: Sequence[TaskView]) -> Ints:
         """(R,): what the tasks request together."""
         return sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
-
-
-def with_rules(tiers: Iterable[Iterable[tuple[Plugin[Any], frozenset[str]]]], cluster: Cluster) -> Installed:
-    """Return tiers of plugins in which the rules of shares follow each policy that computes some, with its switches."""
-
-    def entries(plugin: Plugin[Any], off: frozenset[str]) -> tuple[tuple[Plugin[Any], frozenset[str]], ...]:
-        rules = (ShareRules(plugin, cluster),) if isinstance(plugin, Quota) else ()
-        return tuple((each, off) for each in (plugin, *rules))
-
-    return tuple(tuple(pair for entry in tier for pair in entries(*entry)) for tier in tiers)
