@@ -1,6 +1,7 @@
 """The scheduler as one pure function from a snapshot and a configuration to a plan, and the built-in plugins and actions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from volcanopy.scheduler.actions import stop_policy
@@ -43,7 +44,7 @@ from volcanopy.scheduler.policies.victims.rescheduling import Rescheduling
 from volcanopy.scheduler.policies.victims.tdm import Tdm
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.observer import NO_OBSERVER, Observer
-from volcanopy.scheduler.policy.plugin import Plugin
+from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.scheduler.report.close import close
 
@@ -52,19 +53,12 @@ _QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (Binpack, Fragmentation, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _TOPOLOGY = (NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
-ACTIONS = (
-    Allocate(),
-    Backfill(),
-    Consolidate(),
-    Enqueue(),
-    GangPreempt(),
-    GangReclaim(),
-    Preempt(),
-    Reclaim(),
-    Shuffle(),
-    StaleGangEviction(),
+ACTIONS: tuple[Action[Any], ...] = (
+    *(Allocate(), Backfill(), Consolidate(), Enqueue(), GangPreempt()),
+    *(GangReclaim(), Preempt(), Reclaim(), Shuffle(), StaleGangEviction()),
 )
 _BY_NAME = {action.name: action for action in ACTIONS}
+_defaults: Callable[[type[Arguments]], Arguments] = cache(lambda arguments: arguments())
 
 
 def builtin() -> Registry:
@@ -111,7 +105,7 @@ def run(session: Session, actions: Mapping[str, Action[Any]]) -> Plan:
     observer, config, snapshot = session.observer, session.config, session.snapshot
     for name in config.actions:
         with observer.during("action", name):
-            actions[name](session, config.action_arguments.get(name) or actions[name].arguments())
+            actions[name](session, config.action_arguments.get(name) or _defaults(actions[name].arguments))
     for plugin in session.plugins:
         plugin.close()
     with observer.during("close"):

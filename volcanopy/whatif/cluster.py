@@ -4,7 +4,7 @@ A question applies a change, runs controllers and scheduler, and takes everythin
 and not the size of the cluster. Manifests keep the fields that the scheduler does not read, so that a changed object is whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -71,6 +71,12 @@ class Cluster:
         key = (type(item).__name__, item.metadata.key)
         self._set(key, item, body)
         self.state.upsert(item)
+
+    def put_copies(self, pods: Sequence[core.Pod]) -> None:
+        """Insert new pods that differ in their names and numbers only."""
+        for pod in pods:
+            self._set(("Pod", pod.metadata.key), pod)
+        self.state.insert_copies(pods)
 
     def put_manifest(self, body: Json) -> bool:
         """Insert or replace an object by its manifest; return whether its kind is known. Raises ManifestError."""

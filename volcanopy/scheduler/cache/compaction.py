@@ -17,8 +17,8 @@ SPARE = 1_000
 def numbers(state: StateTables) -> int:
     """Return how many numbers the state has given that it never takes back."""
     shapes = state.shapes
-    lasting = (shapes.all, shapes.selectors, state.queue_rows, state.marks.all, state.submitters.all, state.axis)
-    return state.nodes.size + sum(len(each) for each in lasting)
+    lasting = (shapes.all, shapes.selectors, state.queue_rows, state.marks.all, state.submitters.all, state.axis.names)
+    return state.nodes.size + sum(map(len, lasting))
 
 
 def is_due(state: StateTables, nodes: int, given: int, previous: int) -> bool:

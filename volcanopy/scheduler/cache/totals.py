@@ -13,7 +13,7 @@ _HOLDING, _ON_NODE = HOLDING.tolist(), ON_NODE.tolist()
 
 
 def count(state: StateTables, row: int, sign: int) -> None:
-    """Let a task be added to the sums of its node, job and role (+1), or be subtracted (-1), by :func:`count_due`.
+    """Let a task be added to the sums of its node, job and role (+1; a pending one also for others), or subtracted (-1).
 
     So the pods of a gang, which mostly change in the same way and at one time, are counted together.
     """

@@ -19,14 +19,12 @@ _LAST = (
 
 
 def installed(config: SchedulerConfig, cluster: Cluster, observer: Observer) -> Installed:
-    """Return the tiers of the configuration between those of the mandatory policies that apply to the snapshot.
-
-    The rules of shares follow each policy that computes some, with its switches.
-    """
+    """Return the tiers of the configuration, rules of shares after their policies, between mandatory ones that apply."""
+    first, last = (
+        [((kind(NoArguments(), cluster), frozenset[str]()),) for applies, kind in each if applies(cluster.snapshot)]
+        for each in (_FIRST, _LAST)
+    )
     tiers: list[tuple[tuple[Plugin[Any], frozenset[str]], ...]] = []
-    for applies, kind in _FIRST:
-        if applies(cluster.snapshot):
-            tiers.append(((kind(NoArguments(), cluster), frozenset()),))
     for tier in config.tiers:
         policies: list[tuple[Plugin[Any], frozenset[str]]] = []
         for entry in tier:
@@ -36,7 +34,4 @@ def installed(config: SchedulerConfig, cluster: Cluster, observer: Observer) -> 
             if isinstance(plugin, Quota):
                 policies.append((ShareRules(plugin, cluster), entry.off))
         tiers.append(tuple(policies))
-    for applies, kind in _LAST:
-        if applies(cluster.snapshot):
-            tiers.append(((kind(NoArguments(), cluster), frozenset()),))
-    return tuple(tiers)
+    return (*first, *tiers, *last)

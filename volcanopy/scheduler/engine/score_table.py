@@ -98,7 +98,7 @@ class ScoreTable:
         self._repeats = 0
         self._columns: _Columns | None = None
         self._changes = 0
-        self._of_states = AnswersOfStates[Floats](ledger)
+        self._of_states: AnswersOfStates[Floats] = AnswersOfStates(ledger)
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""

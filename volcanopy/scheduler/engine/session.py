@@ -110,13 +110,11 @@ class Session:
         return self.cluster.job_rows()
 
     @cached_property
-    def unplaceable(self) -> Mask:
-        """(J,): the jobs that reserve nothing."""
+    def _unplaceable(self) -> Mask:
         return unplaceable(self.cluster)
 
     @cached_property
-    def lacking(self) -> Ints:
-        """(R, J): what admitted jobs lacked of their minimum when the session began."""
+    def _lacking(self) -> Ints:
         return lacking_of_jobs(self.cluster)
 
     @cached_property
@@ -404,8 +402,8 @@ def _queries(session: Session) -> PluginQueries:
     return PluginQueries(
         preempts=not {"preempt", "gangpreempt"}.isdisjoint(actions),
         reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
-        unplaceable=lambda: session.unplaceable,
-        lacking=lambda: session.lacking,
+        unplaceable=lambda: session._unplaceable,
+        lacking=lambda: session._lacking,
         infeasible_nodes=infeasible_nodes,
         rejections=hooks.reject,
         comes_first=quotas.comes_first,

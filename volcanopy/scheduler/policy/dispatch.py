@@ -6,7 +6,6 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.domain_limits import DomainLimit
@@ -90,16 +89,23 @@ class Hooks:
 
     def policies(self, *roles: type[P]) -> list[tuple[P, frozenset[str]]]:
         """Return the policies of any of these classes in order, each with the switches that are off for it."""
-        numbers = self._layout.members.get(roles)
-        if numbers is None:
-            numbers = tuple([number for number, plugin in enumerate(self._plugins) if isinstance(plugin, roles)])
-            self._layout.members[roles] = numbers
         plugins: list[Any] = self._plugins
-        return [(plugins[number], self._off[number]) for number in numbers]
+        return [(plugins[number], self._off[number]) for number in self._numbers(roles)]
 
     def first_policy(self, role: type[P], switch: str = "") -> P | None:
         """Return the first policy of this class for which a switch is not off; None without any."""
-        return next((policy for policy, off in self.policies(role) if switch not in off), None)
+        numbers = self._numbers((role,), switch)
+        policy: Any = self._plugins[numbers[0]] if numbers else None
+        return policy  # type: ignore[no-any-return]
+
+    def _numbers(self, roles: tuple[type, ...], switch: str = "") -> tuple[int, ...]:
+        """Return the numbers of the policies of any of these classes for which a switch is not off."""
+        numbers = self._layout.members.get((roles, switch))
+        if numbers is None:
+            entries = enumerate(zip(self._plugins, self._off, strict=True))
+            numbers = tuple([at for at, (plugin, off) in entries if isinstance(plugin, roles) and switch not in off])
+            self._layout.members[roles, switch] = numbers
+        return numbers
 
     def verdict(self, job: JobView, moment: Moment) -> Vote:
         """Return the combined verdict of the gates that are asked at a moment."""
@@ -148,7 +154,8 @@ class Hooks:
         table = self._reads.snapshot.tasks
         differs: Mask = table.shape[tasks[1:]] != table.shape[tasks[:-1]]
         for value in self._values:
-            if value.columns is None or not all(_is_constant(getattr(table, name)[tasks]) for name in value.columns):
+            columns = None if value.columns is None else [getattr(table, name)[tasks] for name in value.columns]
+            if columns is None or any((column[1:] != column[0]).any() for column in columns):
                 values = [value.read(TaskView(self._reads.ledger, task)) for task in tasks.tolist()]
                 differs |= np.fromiter(map(operator.ne, values[1:], values), np.bool_, len(differs))
         return differs
@@ -237,10 +244,6 @@ def _overrides(kind: Any, method: str) -> bool:
     return issubclass(kind, Nodes) and getattr(kind, method) is not getattr(Nodes, method)
 
 
-def _is_constant(column: NDArray[Any]) -> bool:
-    return bool((column == column[0]).all())
-
-
 class Coupling(NamedTuple):
     """Which answers for a node depend on other nodes."""
 
@@ -267,8 +270,8 @@ class _Layout(NamedTuple):
     """The hooks that no plugin answers."""
     gates: Mapping[Moment, tuple[tuple[int, ...], ...]]
     """By moment: the tiers with the gates that are asked then."""
-    members: dict[tuple[type, ...], tuple[int, ...]]
-    """By classes, computed at first use: the plugins that are of any of them."""
+    members: dict[tuple[tuple[type, ...], str], tuple[int, ...]]
+    """By classes and switch, computed at first use: the plugins that are of any of them, for which the switch is not off."""
 
 
 @lru_cache(maxsize=256)

@@ -156,7 +156,7 @@ class Plugin(Generic[A]):
     def task_value(self, read: Callable[[TaskView], V], columns: Sequence[str] | None = None) -> TaskValue[V]:
         """Return, in ``open``, a value that reject and score read: tasks of one shape with equal values share answers.
 
-        It need not be read of each task of a job where it is known from which ``columns`` of these it follows.
+        ``columns`` of the tasks of a job that it follows from spare reading it of each.
         """
         value = TaskValue(read, columns)
         self.task_values.append(value)

@@ -228,8 +228,7 @@ class Simulator:
         if alternative:
             self.records.select(entry, alternative)
         entry.pods = [pod.metadata.key for pod in pods]
-        for pod in pods:
-            self.cluster.put(pod)
+        self.cluster.put_copies(pods)
 
     def _end(self, key: str, run: int) -> None:
         entry = self.records.entries.get(key)

@@ -32,6 +32,8 @@ from volcanopy.scheduler.policy.definition import PluginError
 from volcanopy.scheduler.policy.plugin import ABSTAIN, PERMIT, NoArguments, Plugin, Rejection, Vote, reject
 from volcanopy.scheduler.policy.roles import Purpose, Quota, Victims
 
+_NO_ARGUMENTS = NoArguments()
+
 
 class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     """The rules of one policy's shares. They are asked in the tier of the policy and with its switches."""
@@ -40,7 +42,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
     moments: ClassVar[frozenset[roles.Moment]] = frozenset({roles.Moment.ENQUEUE})
 
     def __init__(self, policy: Quota, cluster: Cluster) -> None:
-        super().__init__(NoArguments(), cluster)
+        super().__init__(_NO_ARGUMENTS, cluster)
         ledger = cluster.ledger
         self.policy = policy
         self._pods = cluster.axis.index["pods"]
