@@ -222,7 +222,7 @@ class Cluster:
             self.changed_jobs.add(f"{name.partition('/')[0]}/{(item.get('target') or {}).get('name')}")
         elif isinstance(item, _OF_JOBS):
             controller = self._note_changed_job(item) if item.metadata.owner_references else None
-            if kind == "Pod":
+            if isinstance(item, core.Pod):
                 if controller is not None:
                     _toggle(self.owned, controller.uid, name, present=present)
                 _toggle(self.members, pod_fields.job_key(item), name, present=present)

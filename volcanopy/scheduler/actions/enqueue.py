@@ -11,7 +11,7 @@ admitted before do not keep it out.
 """
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from volcanopy.scheduler.engine.queue_order import QueueOrder
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
 from volcanopy.scheduler.ledger.views import JobView, QueueView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NoArguments, Rejection, Vote

@@ -4,7 +4,7 @@ Shapes, selectors, submitters, marks, resource names and the rows of queues and 
 state lives, because tables refer to them. In a process that runs for months most of them belong to deleted objects.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 from volcanopy.api import core
@@ -17,8 +17,8 @@ SPARE = 1_000
 def numbers(state: StateTables) -> int:
     """Return how many numbers the state has given that it never takes back."""
     shapes = state.shapes
-    lasting = (shapes.all, shapes.selectors, state.queue_rows, state.marks.all, state.submitters.all, state.axis.names)
-    return state.nodes.size + sum(map(len, lasting))
+    lists: tuple[Sized, ...] = (shapes.all, shapes.selectors, state.queue_rows, state.marks.all, state.submitters.all)
+    return state.nodes.size + len(state.axis) + sum(map(len, lists))
 
 
 def is_due(state: StateTables, nodes: int, given: int, previous: int) -> bool:

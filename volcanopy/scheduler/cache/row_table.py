@@ -55,7 +55,7 @@ class Changes:
             elif any_changed:
                 column.flags.writeable = True
                 newer = values.take(rows, axis=-1)  # several times as fast as an index
-                column[..., self.places] = self.converted(name, newer)
+                column[..., self.places] = self.converted(name, newer) if self.conversions else newer
                 column.flags.writeable = False
 
     def whole(self, name: str, live: Column) -> Column:

@@ -14,7 +14,6 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -29,6 +28,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import expected_or

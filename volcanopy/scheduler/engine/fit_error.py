@@ -7,7 +7,6 @@ message is made when the session ends, for the jobs that wait then.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.score_cache import rejected as rejected_by
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import quantities, short
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status

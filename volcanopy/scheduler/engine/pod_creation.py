@@ -5,7 +5,6 @@ start meanwhile would be evicted at once. They wait until its pods exist or are 
 much is free that they cannot be in its way. Its pods are taken to be equal, and to run on every node without taints.
 """
 
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import reserved_for
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot

@@ -1,10 +1,10 @@
 """When the tasks of a snapshot are expected to end, and what is free until then."""
 
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import likely, shortest
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from volcanopy.scheduler.ledger.domain_limits import DomainLimit
 from volcanopy.scheduler.ledger.reads import RecordedLedger, Scope
 from volcanopy.scheduler.ledger.task_kinds import TaskKind
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.policy.answers import checked
 from volcanopy.scheduler.policy.combine import Method, Tiers, flat, unprotected, victims, vote
@@ -96,7 +97,7 @@ class Hooks:
         """Return the first policy of this class for which a switch is not off; None without any."""
         numbers = self._numbers((role,), switch)
         policy: Any = self._plugins[numbers[0]] if numbers else None
-        return policy  # type: ignore[no-any-return]
+        return policy
 
     def _numbers(self, roles: tuple[type, ...], switch: str = "") -> tuple[int, ...]:
         """Return the numbers of the policies of any of these classes for which a switch is not off."""

@@ -6,7 +6,6 @@ rejects a job counts: what later gates would answer is not known yet.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from volcanopy.scheduler.engine.fit_error import Why
 from volcanopy.scheduler.engine.rejections import Recorded
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import Message, QuotaMessage, message_of, with_job_names
 from volcanopy.scheduler.model.plan import Explain
 from volcanopy.scheduler.model.resources import Rows
@@ -221,8 +221,9 @@ class Explainer:
 
     def _lacks_gated(self, job: JobView) -> bool:
         """Whether the job cannot start without pods that have scheduling gates."""
-        others = job.ready_count + len(self._pods.get(job.row, ()))
-        return job.row in self._gated and not job.is_ready and others < job.min_available
+        if job.row not in self._gated or job.is_ready:
+            return False
+        return job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
 
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""
@@ -244,8 +245,9 @@ class Explainer:
         """The pods of a job that wait for the next attempt after rejected binds, by name; without them it cannot start."""
         waiting = [self._pod(key) for key in sorted(self._gated.get(job.row, ()))]
         rejected = [pod for pod in waiting if not is_gated(pod)]
-        others = job.ready_count + len(self._pods.get(job.row, ()))
-        return rejected if others < job.min_available else []
+        if not rejected or job.ready_count + len(self._pods.get(job.row, ())) >= job.min_available:
+            return []
+        return rejected
 
     def _pod(self, key: str) -> core.Pod:
         snapshot = self._session.snapshot

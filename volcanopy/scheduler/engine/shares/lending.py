@@ -12,14 +12,13 @@
    Not where pods can be reclaimed: what is lent would be taken back.
 """
 
-from functools import cached_property
-
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.queue_demand import held_queues
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.run_times import shortest
 from volcanopy.scheduler.model.snapshot import NONE, TaskTable

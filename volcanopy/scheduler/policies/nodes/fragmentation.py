@@ -6,7 +6,6 @@ the task. Added is a look beyond the next pod: GPUs are stranded if the cpu or m
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, Candidates, GpuCards
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices

@@ -8,7 +8,6 @@ each further one, with the weight 1 that Volcano gives it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from pydantic import Field
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts

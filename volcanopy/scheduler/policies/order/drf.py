@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -12,6 +11,7 @@ from volcanopy.scheduler.engine.shares.credit import queue_credit
 from volcanopy.scheduler.engine.shares.hierarchical_drf import Tree, path
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, largest_ratio
 from volcanopy.scheduler.model.snapshot import NONE

@@ -4,13 +4,13 @@ So short jobs come early, and the longer a job waits, the longer the jobs that i
 waits: a job waits for a rush to end, and not for all that come after it.
 """
 
-from functools import cached_property
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Rows
 from volcanopy.scheduler.model.run_times import expected_or, shortest
 from volcanopy.scheduler.model.task_status import Status

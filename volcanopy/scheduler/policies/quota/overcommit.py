@@ -4,7 +4,6 @@ A job that a reservation keeps from starting counts against other such jobs only
 meanwhile. There are few such jobs: the first of each queue, and those that were admitted before it had to wait.
 """
 
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.ledger.views import JobView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.policy import roles
