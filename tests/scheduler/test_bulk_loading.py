@@ -3,6 +3,7 @@
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ def columns(state: State) -> dict[str, Any]:
         key: (
             name(state.jobs.keys, tasks["job"][row]),
             name(state.roles.plain["names"], tasks["role"][row]),
-            "" if tasks["mark"][row] == NONE else state.marks.all[tasks["mark"][row]],
+            "" if tasks["mark"][row] == NONE else list(state.marks.all)[tasks["mark"][row]],
             name(nodes.keys, tasks["node"][row]),
             name(nodes.keys, tasks["nominated"][row]),
             [tasks[item][row] for item in sorted(set(tasks) - _NUMBERS)],
@@ -178,6 +179,42 @@ def test_pods_with_one_specification_and_different_labels_match_different_select
     assert matching(state) == [1]
     state.upsert(replace(others[0], metadata=replace(others[0].metadata, labels={"app": "a"})))
     assert matching(state) == [2]
+
+
+@pytest.mark.parametrize("differing", ["nothing", "specification", "annotations", "selectors", "sub-groups"])
+def test_copies_of_a_pod_equal_adding_pods_each_alone(differing: str) -> None:
+    """They share all columns but name and number where nothing looks at their labels."""
+    first = pod("p-x-0", labels={"app": "a", "index": "0"}, annotations={"volcanopy.io/task-spec": "x"})
+    copies = [
+        replace(
+            first, metadata=replace(first.metadata, name=f"p-x-{number}", labels={"app": "a", "index": str(number)})
+        )
+        for number in range(1, 5)
+    ]
+    if differing == "specification":
+        copies[2] = replace(copies[2], spec=pod("p-x-3", cpu="3").spec)
+    if differing == "annotations":
+        copies[2] = replace(copies[2], metadata=pod("p-x-3", annotations={"volcanopy.io/task-priority": "7"}).metadata)
+    term = core.PodAffinityTerm(topology_key="zone", label_selector=core.LabelSelector(match_labels={"index": "2"}))
+    away = pod("away", affinity=core.Affinity(pod_anti_affinity=core.PodAffinity(required=(term,))))
+    policy = core.SubGroupPolicy(name="s", match_label_keys=("index",), sub_group_size=1)
+    group = core.PodGroup(
+        metadata=core.Meta(name="g", namespace="ns"),
+        spec=core.PodGroupSpec(min_member=5, sub_group_policy=(policy,) if differing == "sub-groups" else ()),
+    )
+    one, other = State(), State()
+    for state in (one, other):
+        for obj in [*world(RICH), group, *([away] if differing == "selectors" else [])]:
+            state.upsert(obj)
+    for each in [first, *copies]:
+        one.upsert(each)
+    other.insert_copies([first, *copies])
+    same(one, other)
+    assert one.jobs.amounts["pending"].tolist() == other.jobs.amounts["pending"].tolist()
+    assert one.snapshot(NOW).tasks.ordinal.tolist() == other.snapshot(NOW).tasks.ordinal.tolist()
+    for state in (one, other):
+        state.delete(copies[0])
+    same(one, other)
 
 
 def test_the_last_version_of_a_repeated_pod_counts() -> None:

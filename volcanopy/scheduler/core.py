@@ -49,10 +49,9 @@ from volcanopy.scheduler.policy.registry import Action, Registry
 from volcanopy.scheduler.report.close import close
 
 _JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Rescheduling, Reservation, Sla, Slowdown)
-_QUEUES = (Capacity, Proportion, ResourceQuota)
 _NODES = (Binpack, Fragmentation, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
-_TOPOLOGY = (NetworkTopologyAware, TaskTopology)
-PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_QUEUES, *_NODES, *_TOPOLOGY)
+_QUEUES_AND_TOPOLOGY = (Capacity, Proportion, ResourceQuota, NetworkTopologyAware, TaskTopology)
+PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_NODES, *_QUEUES_AND_TOPOLOGY)
 ACTIONS: tuple[Action[Any], ...] = (
     *(Allocate(), Backfill(), Consolidate(), Enqueue(), GangPreempt()),
     *(GangReclaim(), Preempt(), Reclaim(), Shuffle(), StaleGangEviction()),

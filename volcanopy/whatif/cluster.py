@@ -73,7 +73,7 @@ class Cluster:
         self.state.upsert(item)
 
     def put_copies(self, pods: Sequence[core.Pod]) -> None:
-        """Insert new pods that differ in their names and numbers only."""
+        """Insert new pods of a job of this scheduler that are equal but for names and task numbers."""
         for pod in pods:
             self._set(("Pod", pod.metadata.key), pod)
         self.state.insert_copies(pods)

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -540,6 +542,24 @@ def test_without_reservations_answers_depend_on_the_shape_only() -> None:
     never, later = (Session(seen, configured(arguments)) for arguments in (NEVER, {"after": "23h"}))
     assert never.hooks.cache_key(never.cluster.task(0)) == 0
     assert later.hooks.cache_key(later.cluster.task(0)) == (0, ())
+
+
+def test_tasks_of_a_job_are_compared_by_what_is_lent_to_them_only_where_their_limits_differ() -> None:
+    text = f"node n1 cpu=4\njob runs: 1 x cpu=3 on=n1 {LIMITED}=1h\njob large: 1 x cpu=4\njob a: 4 x cpu=1"
+    limits, state = {"a-1": "2h", "a-2": "1s"}, State()
+    for item in notation.world(text):
+        state.upsert(item)
+        if isinstance(item, core.Pod) and item.metadata.name in limits:
+            notes = item.metadata.annotations | {names.MAX_RUNTIME: limits[item.metadata.name]}
+            metadata = msgspec.structs.replace(item.metadata, annotations=notes)
+            state.upsert(msgspec.structs.replace(item, metadata=metadata))
+    session = Session(state.snapshot(notation.NOW), configured({"after": "0s"}))
+    rows = np.array([session.snapshot.task_row(f"default/a-{number}") for number in range(4)])
+    keys = [session.hooks.cache_key(session.cluster.task(row)) for row in rows.tolist()]
+    assert session.hooks.differ(rows).tolist() == [keys[at] != keys[at + 1] for at in range(3)] == [True, True, False]
+    (value,) = session.hooks._values
+    with mock.patch.object(value, "read", side_effect=AssertionError):
+        assert session.hooks.differ(rows[[0, 3]]).tolist() == [False]
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,12 @@ class State(StateTables):
         load(self, pods, self.upsert, self.shape_of)
 
     def insert_copies(self, pods: Sequence[core.Pod]) -> None:
-        """Insert new pods that differ in their names and numbers only: as :meth:`upsert` of each, most columns at once."""
+        """Insert new pods of a job, equal but for names and task numbers: as :meth:`upsert` of each, most columns at once."""
         first, tasks = pods[0], self.tasks
         self.upsert(first)
-        row = tasks.rows.get(first.metadata.key, NONE)
-        job = int(tasks.plain["job"][row])
+        row = tasks.rows[first.metadata.key]
         shared = all(pod.spec is first.spec and pod.metadata.annotations is first.metadata.annotations for pod in pods)
-        if NONE in (row, job) or self.shapes.selectors or self.jobs.plain["structured"][job] or not shared:
+        if not shared or self.shapes.selectors or self.jobs.plain["structured"][tasks.plain["job"][row]]:
             for pod in pods[1:]:
                 self.upsert(pod)
             return
@@ -87,7 +86,6 @@ class State(StateTables):
         for copy, pod in zip(rows, pods[1:], strict=True):
             tasks.plain["pods"][copy], tasks.plain["ordinal"][copy] = pod, pod_fields.ordinal(pod.metadata.name)
         count(self, row, len(rows))
-        self.version += len(rows)
 
     def delete(self, obj: Object) -> None:
         """Remove an object."""

@@ -54,8 +54,7 @@ class TaskValue(Generic[V]):
 
     def __init__(self, read: Callable[[TaskView], V], columns: Sequence[str] | None = None) -> None:
         self.read = read
-        self.columns = columns
-        """The columns of the tasks of a job that it follows from; None where that is not known."""
+        self.columns = columns  # Of the tasks of a job: those that it follows from; None where that is not known.
         self.number = NONE
         """Its position among the values of a kind; NONE where kinds do not have it."""
 

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -96,8 +96,7 @@ class Hooks:
     def first_policy(self, role: type[P], switch: str = "") -> P | None:
         """Return the first policy of this class for which a switch is not off; None without any."""
         numbers = self._numbers((role,), switch)
-        policy: Any = self._plugins[numbers[0]] if numbers else None
-        return policy
+        return cast("P", self._plugins[numbers[0]]) if numbers else None
 
     def _numbers(self, roles: tuple[type, ...], switch: str = "") -> tuple[int, ...]:
         """Return the numbers of the policies of any of these classes for which a switch is not off."""

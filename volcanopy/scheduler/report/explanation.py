@@ -221,9 +221,8 @@ class Explainer:
 
     def _lacks_gated(self, job: JobView) -> bool:
         """Whether the job cannot start without pods that have scheduling gates."""
-        if job.row not in self._gated or job.is_ready:
-            return False
-        return job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
+        lacks = job.row in self._gated and not job.is_ready
+        return lacks and job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
 
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""
@@ -245,9 +244,8 @@ class Explainer:
         """The pods of a job that wait for the next attempt after rejected binds, by name; without them it cannot start."""
         waiting = [self._pod(key) for key in sorted(self._gated.get(job.row, ()))]
         rejected = [pod for pod in waiting if not is_gated(pod)]
-        if not rejected or job.ready_count + len(self._pods.get(job.row, ())) >= job.min_available:
-            return []
-        return rejected
+        lacks = bool(rejected) and job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
+        return rejected if lacks else []
 
     def _pod(self, key: str) -> core.Pod:
         snapshot = self._session.snapshot

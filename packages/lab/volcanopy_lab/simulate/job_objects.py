@@ -49,7 +49,8 @@ class JobObjects:
         alternatives = tuple(
             replace(each, running_estimate=estimates.get(each.name, "")) for each in self.group.spec.alternatives
         )
-        metadata = self._named(self.group.metadata, job, job.name, now, {})
+        metadata = self.group.metadata
+        metadata = self._named(metadata, job, job.name, now, _named(metadata.labels, job.name), {})
         submitter = {names.SUBMITTED_BY: job.user, names.SUBMITTER_GROUPS: "[]"} if job.user else {}
         return replace(
             self.group,
@@ -60,33 +61,46 @@ class JobObjects:
     def pods_of(self, job: Job, now: datetime, alternative: str = "") -> list[core.Pod]:
         """Return the pods of a job with an alternative."""
         annotations: dict[int, core.Labels] = {}
+        labels = _named(self.pods[alternative][0].metadata.labels, job.name)  # the same of all pods
         return [
-            replace(pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now, annotations))
+            replace(
+                pod, metadata=self._named(pod.metadata, job, f"{job.name}-{TASK}-{number}", now, labels, annotations)
+            )
             for number, pod in enumerate(self.pods[alternative])
         ]
 
     def _named(
-        self, metadata: core.Meta, job: Job, name: str, now: datetime, annotations: dict[int, core.Labels]
+        self,
+        metadata: core.Meta,
+        job: Job,
+        name: str,
+        now: datetime,
+        labels: core.Labels,
+        annotations: dict[int, core.Labels],
     ) -> core.Meta:
-        """Return metadata with other names; ``annotations`` are those of other objects of the job, by those of the sample."""
+        """Return metadata with other names; ``labels`` name the job.
+
+        ``annotations`` are those of other objects of the job, by those of the sample.
+        """
         known = annotations.get(id(metadata.annotations))
         if known is None:
-            known = annotations[id(metadata.annotations)] = _texts(metadata.annotations, job.name)
+            known = metadata.annotations | _named(metadata.annotations, job.name)
+            annotations[id(metadata.annotations)] = known
         return replace(
             metadata,
             name=name,
             namespace=job.namespace,
             uid=name,
             creation_timestamp=now,
-            labels=_texts(metadata.labels, job.name),
+            labels=metadata.labels | labels,
             annotations=known,
             owner_references=(),
         )
 
 
-def _texts(texts: core.Labels, name: str) -> dict[str, str]:
-    """Return labels or annotations with the name of a job instead of that of the sample."""
-    return {key: name if text.startswith(_SAMPLE) else text for key, text in texts.items()}
+def _named(texts: core.Labels, name: str) -> dict[str, str]:
+    """Return those labels or annotations that name the sample, with the name of a job."""
+    return {key: name for key, text in texts.items() if text.startswith(_SAMPLE)}
 
 
 def _with_shared_parts(pods: Sequence[core.Pod]) -> tuple[core.Pod, ...]:
