@@ -10,7 +10,7 @@ from volcanopy.scheduler.model.resources import Mask, frozen
 class Status(IntEnum):
     """The status of a task. ALLOCATED and PIPELINED exist only within a session."""
 
-    __array_ufunc__ = np.ndarray.__array_ufunc__  # the default, for which numpy would search in vain at each comparison
+    __array_ufunc__ = np.ndarray.__array_ufunc__  # the default: numpy looks for it at each comparison with an array
     PENDING = 0
     ALLOCATED = 1
     PIPELINED = 2
