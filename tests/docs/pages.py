@@ -34,13 +34,8 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Return every document: README, docs, examples, and the test kit of plugins."""
-    listed = [
-        ROOT / "README.md",
-        ROOT / "packages/testing/README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-        *sorted((ROOT / "examples").rglob("*.md")),
-    ]
+    """Return every document: README, docs and examples."""
+    listed = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
     return [page for page in listed if page.is_file()]
 
 

@@ -53,7 +53,7 @@ def _runs(block: Block) -> bool:
 def _cases() -> list[Any]:
     """Every page, by a name that does not depend on where the repository is."""
     cases = []
-    for page in pages():
+    for page in [*pages(), ROOT / "packages/testing/README.md"]:
         path = str(page.relative_to(ROOT))
         marks = [pytest.mark.slow(SLOW[path])] if path in SLOW else []
         marks += [nightly] if path in NIGHTLY else []
