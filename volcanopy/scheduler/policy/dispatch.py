@@ -24,7 +24,7 @@ P = TypeVar("P")
 Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
 
-_OWN = "volcanopy."
+_OWN = ("volcanopy.", "volcanopy_policies.")
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
 
