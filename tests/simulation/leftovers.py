@@ -92,7 +92,7 @@ def _add_named(item: Any, path: str, seen: set[int], depth: int, named: set[str]
     elif isinstance(item, (set, frozenset, list, tuple, deque)):
         for value in list(item):
             _add_named(value, path, seen, depth - 1, named)
-    elif type(item).__module__.startswith("volcanopy."):
+    elif type(item).__module__.startswith("volcanopy"):
         for name, value in _attributes(item):
             if name not in BOUNDED:
                 _add_named(value, f"{path}.{name}", seen, depth - 1, named)
