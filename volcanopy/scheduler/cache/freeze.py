@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from volcanopy.api import core
-from volcanopy.scheduler.cache.possible_guarantees import with_possible_guarantees
-from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_statuses
+from volcanopy.scheduler.cache.queue_columns import queue_table, same_spec, with_possible_guarantees, with_statuses
 from volcanopy.scheduler.cache.row_table import Changes, Column
 from volcanopy.scheduler.cache.state_tables import JOB_COLUMNS, TASK_COLUMNS, StateTables
 from volcanopy.scheduler.model import pod_fields

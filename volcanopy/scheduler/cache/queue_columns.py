@@ -1,4 +1,4 @@
-"""The table of queues in a snapshot, from their objects."""
+"""The table of queues in a snapshot, from their objects; guarantees of queues do not exceed the cluster."""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -9,7 +9,8 @@ import numpy as np
 from volcanopy.api import core
 from volcanopy.scheduler.cache.state_tables import StateTables
 from volcanopy.scheduler.model import observed_queue_status, pod_fields
-from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, frozen, table_of, within_sum
+from volcanopy.scheduler.model.job_tables import JobTable
+from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Columns, Ints, frozen, sums_by, table_of, within_sum
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 
 _SPEC = attrgetter(
@@ -54,11 +55,33 @@ def same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 
 def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
-    """Return the table with other statuses; what was computed from its columns is kept."""
+    """Return the table with other statuses."""
     now = [queue for row in changed if (queue := objects[row]) is not None]
     observed = known.observed.updated(changed, observed_queue_status.columns(known.capability.axis, now))
+    return _updated(known, objects=objects, observed=observed)
+
+
+def with_possible_guarantees(queues: QueueTable, total: Ints, jobs: JobTable) -> QueueTable:
+    """Return the queues, where guarantees that are greater than the (R,) total of the cluster reserve only what is requested.
+
+    A guarantee of more than the whole cluster would reserve everything for a queue that may not use it: all others would
+    stop. It counts as far as the queue and those below request the resource, and at most the cluster.
+    """
+    guarantee = queues.guarantee.values
+    excessive = guarantee > total[:, None]
+    if not excessive.any():
+        return queues
+    known = jobs.queue != NONE
+    amounts = jobs.allocated.values[:, known] + jobs.pending.values[:, known]
+    requested = queues.rolled_up(sums_by(jobs.queue[known], amounts, len(queues)))
+    values = frozen(np.where(excessive, np.minimum(np.minimum(guarantee, requested), total[:, None]), guarantee))
+    return _updated(queues, guarantee=Columns(queues.guarantee.axis, values))
+
+
+def _updated(queues: QueueTable, **columns: Any) -> QueueTable:
+    """Return the table with other columns; what was computed from its columns is kept."""
     table = object.__new__(QueueTable)
-    vars(table).update(vars(known), objects=objects, observed=observed)
+    vars(table).update(vars(queues), **columns)
     return table
 
 
