@@ -5,7 +5,7 @@ import numpy as np
 from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.model.measures import Series
 from volcanopy.scheduler.model.resources import Floats, Ints
-from volcanopy.scheduler.nodes.scores.measured_load import shown
+from volcanopy.scheduler.nodes.scores.pod_load import shown
 
 
 class ExpectedLoad:

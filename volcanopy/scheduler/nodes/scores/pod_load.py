@@ -1,12 +1,20 @@
-"""How much load pods are taken to bring that have not been measured yet."""
+"""Which pods a measure of their node shows, and how much load others are taken to bring."""
 
 import numpy as np
 
 from volcanopy.api import quantity
-from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.model.snapshot import ShapeTable
+from volcanopy.scheduler.model.resources import Floats, Mask
+from volcanopy.scheduler.model.snapshot import NONE, ShapeTable, Snapshot
+from volcanopy.scheduler.model.task_status import Status
 
 DIMS = ("cpu", "memory")  # What load is measured of.
+
+
+def shown(snapshot: Snapshot, at: Floats) -> Mask:
+    """(T,): the tasks that show in a measure of their node, made at (N,) times: those that had run there for its interval."""
+    tasks, since = snapshot.tasks, at - snapshot.measures.measured.interval.total_seconds()
+    ran: Mask = (tasks.status == Status.RUNNING) & (tasks.node != NONE) & (tasks.started > 0)
+    return ran & (tasks.started <= np.append(since, -np.inf)[tasks.node])
 
 
 def estimates(

@@ -13,8 +13,7 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import COUNT, Status
-from volcanopy.scheduler.nodes.scores.measured_load import shown
-from volcanopy.scheduler.nodes.scores.pod_load import DIMS, estimates, limits_by_shape
+from volcanopy.scheduler.nodes.scores.pod_load import DIMS, estimates, limits_by_shape, shown
 from volcanopy.scheduler.nodes.traits.trait_cache import cached_by_shapes
 from volcanopy.scheduler.policy.plugin import Arguments, NodeRejection, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
