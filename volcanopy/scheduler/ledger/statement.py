@@ -39,16 +39,12 @@ class Statement:
 
     def allocate(self, task: int, node: int) -> None:
         """Place a pending task on free resources."""
-        self.allocate_run(self._ledger.single(task), self._ledger.single(node))
-
-    def allocate_run(self, tasks: Rows, nodes: Rows) -> None:
-        """Place equal pending tasks of one job on free resources, the first task on the first node and so on."""
-        self._move_all(tasks, Status.ALLOCATED, nodes)
-        self.placed.append((tasks, nodes))
+        self._move(task, Status.ALLOCATED, node)
+        self.placed.append((self._ledger.single(task), self._ledger.single(node)))
         self._undo.append(self.placed.pop)
 
     def place_run(self, tasks: Sequence[int], choose: Callable[[int], tuple[Rows, bool] | None]) -> int:
-        """Place such tasks up to the first one that must wait or has no node; return how many were placed.
+        """Place equal pending tasks of one job up to the first that must wait or has no node; return how many were placed.
 
         ``choose`` returns nodes for the next of the tasks after so many, and whether their resources are free.
         """
