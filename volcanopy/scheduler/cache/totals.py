@@ -83,15 +83,15 @@ def _update_assigned_pods(state: StateTables, row: int, node: int, sign: int) ->
     column = state.nodes.plain["assigned_pods"]
     known: claim_tables.AssignedPods = column[node] or ()
     if sign < 0:
-        if known:
-            column[node] = claim_tables.without_assigned(known, row)
+        if any(pod.row == row for pod in known):
+            column[node] = tuple(pod for pod in known if pod.row != row)
             state.assignments += 1
     elif _ON_NODE[state.tasks.plain["status"][row]]:
         key, pod = state.tasks.keys[row], state.tasks.plain["pods"][row]
         annotations = state.writes.binds[key][2] if key in state.writes.binds else {}
         assigned = claim_tables.assigned_pod(row, pod, annotations)
         if assigned is not None:
-            column[node] = claim_tables.with_assigned(known, assigned)
+            column[node] = tuple(sorted((*known, assigned), key=lambda each: each.pod.metadata.key))
             state.assignments += 1
 
 

@@ -111,13 +111,3 @@ def assigned_pod(row: int, pod: core.Pod, bind_annotations: Mapping[str, str]) -
     if names.ASSIGNMENT_KEYS.isdisjoint(own) and names.ASSIGNMENT_KEYS.isdisjoint(bind_annotations):
         return None
     return AssignedPod(row, pod, {**own, **bind_annotations} if bind_annotations else own)
-
-
-def with_assigned(known: AssignedPods, pod: AssignedPod) -> AssignedPods:
-    """Return the pods of a node with one more."""
-    return tuple(sorted((*known, pod), key=lambda each: each.pod.metadata.key))
-
-
-def without_assigned(known: AssignedPods, row: int) -> AssignedPods:
-    """Return the pods without the pod of this row; the same tuple if it is not among them."""
-    return tuple(pod for pod in known if pod.row != row) if any(pod.row == row for pod in known) else known
