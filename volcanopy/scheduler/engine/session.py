@@ -360,6 +360,13 @@ class Session:
         requests = self.snapshot.requests(rows).sum(axis=1)[places]
         return replace(rejection, reason=quota.placed_tentatively(len(rows), tuple(requests.tolist())))
 
+    def exceeds_limit(self, task: TaskView, job: JobView) -> bool:
+        """Return whether a limit does not allow a user or group this task of a job, and record why."""
+        rejection = None if self.limits is None else self.limits.limit_rejection(job.queue, task, 1)
+        if rejection is not None:
+            self.reject(job, rejection)
+        return rejection is not None
+
     def reject_nodes(self, job: JobView, task: TaskView, placed: int, before: Hashable = None) -> None:
         """Record that no node takes a task of the job after ``placed`` others, with the reasons of the nodes.
 

@@ -39,9 +39,7 @@ def _place(session: Session, job: JobView, tasks: Iterator[int]) -> bool:
     with session.statement() as statement:
         for row in tasks:
             task = TaskView(session.ledger, row)
-            rejection = None if session.limits is None else session.limits.limit_rejection(job.queue, task, 1)
-            if rejection is not None:
-                session.reject(job, rejection)
+            if session.exceeds_limit(task, job):
                 continue
             chosen = session.placement.choose(task)
             if chosen is None or not chosen[1]:

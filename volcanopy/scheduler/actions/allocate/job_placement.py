@@ -16,9 +16,10 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
     """
     job = pending.job
     if pending.is_single:
-        if session.limits is not None and _exceeds_limit(session, pending):
+        task = TaskView(session.ledger, pending.tasks[0])
+        if session.exceeds_limit(task, job):  # many such jobs may wait
             return False
-        if _bind_single(session, queue, pending):
+        if _bind_single(session, queue, pending, task):
             return True
     if session.snapshot.jobs.structured[job.row]:
         pending.tasks, pending.at = place_by_topology(session, queue, job, pending.tasks, is_last), 0
@@ -49,18 +50,8 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
     return True
 
 
-def _exceeds_limit(session: Session, pending: PendingJob) -> bool:
-    """Reject a job of one task that a limit of its user or group does not allow: many such jobs may wait."""
-    task = TaskView(session.ledger, pending.tasks[0])
-    rejection = None if session.limits is None else session.limits.limit_rejection(pending.job.queue, task, 1)
-    if rejection is not None:
-        session.reject(pending.job, rejection)
-    return rejection is not None
-
-
-def _bind_single(session: Session, queue: QueueView, pending: PendingJob) -> bool:
+def _bind_single(session: Session, queue: QueueView, pending: PendingJob, task: TaskView) -> bool:
     """Bind the only task of a job to idle resources; return False, without a rejection, if that is not possible."""
-    task = TaskView(session.ledger, pending.tasks[0])
     if pending.at or session.quotas.allocatable(queue, task, 1) is not None:
         return False
     chosen = session.placement.choose(task)
