@@ -89,9 +89,11 @@ class Explainer:
         admitted = job.phase != "Pending"
         if admitted and session.ledger.job_counts[Status.PIPELINED, job.row] and not job.is_ready and job.is_pipelined:
             return self._make(job, Gate.NODES, self._terminating(job))
-        if admitted and not job.is_ready and (rejected := self._rejected_pods(job)):
+        placeable = len(self._pods.get(job.row, ()))
+        lacks_gated = job.row in self._gated and not job.is_ready and job.ready_count + placeable < job.min_available
+        if admitted and lacks_gated and (rejected := self._rejected_pods(job)):
             return self._make(job, Gate.GANG, self._rejected_binds(rejected))
-        if admitted and self._lacks_gated(job) and (rejection is None or rejection.gate in _AFTER_GANG):
+        if admitted and lacks_gated and (rejection is None or rejection.gate in _AFTER_GANG):
             return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if rejection is not None:
             gate, message = self._rejected(rejection, job, fitted)
@@ -219,11 +221,6 @@ class Explainer:
             text, unblocked_by = f"starts in the next cycle on {_some(names, 'node')}", "the next cycle"
         return Message(text, {"waiting": str(job.waiting_count)}, {}, unblocked_by)
 
-    def _lacks_gated(self, job: JobView) -> bool:
-        """Whether the job cannot start without pods that have scheduling gates."""
-        lacks = job.row in self._gated and not job.is_ready
-        return lacks and job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
-
     def _scheduling_gates(self, job: JobView) -> Message:
         """Too few of the job's pods can be placed, as others have scheduling gates."""
         gated = sorted(self._gated[job.row])
@@ -241,11 +238,8 @@ class Explainer:
         )
 
     def _rejected_pods(self, job: JobView) -> list[core.Pod]:
-        """The pods of a job that wait for the next attempt after rejected binds, by name; without them it cannot start."""
-        waiting = [self._pod(key) for key in sorted(self._gated.get(job.row, ()))]
-        rejected = [pod for pod in waiting if not is_gated(pod)]
-        lacks = bool(rejected) and job.ready_count + len(self._pods.get(job.row, ())) < job.min_available
-        return rejected if lacks else []
+        """The pods of a job that wait for the next attempt after rejected binds, by name."""
+        return [pod for pod in map(self._pod, sorted(self._gated[job.row])) if not is_gated(pod)]
 
     def _pod(self, key: str) -> core.Pod:
         snapshot = self._session.snapshot
