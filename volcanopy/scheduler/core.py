@@ -52,10 +52,9 @@ _JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Resch
 _NODES = (Binpack, Fragmentation, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _QUEUES_AND_TOPOLOGY = (Capacity, Proportion, ResourceQuota, NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_NODES, *_QUEUES_AND_TOPOLOGY)
-ACTIONS: tuple[Action[Any], ...] = (
-    *(Allocate(), Backfill(), Consolidate(), Enqueue(), GangPreempt()),
-    *(GangReclaim(), Preempt(), Reclaim(), Shuffle(), StaleGangEviction()),
-)
+_PLACING = (Allocate(), Backfill(), Enqueue())
+_EVICTING = (Consolidate(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle(), StaleGangEviction())
+ACTIONS: tuple[Action[Any], ...] = (*_PLACING, *_EVICTING)
 _BY_NAME = {action.name: action for action in ACTIONS}
 _defaults: Callable[[type[Arguments]], Arguments] = cache(lambda arguments: arguments())
 
