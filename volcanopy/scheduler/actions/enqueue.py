@@ -166,7 +166,8 @@ class _Precedence:
         queue, minimum = job.queue, job.min_resources
         if minimum is None:
             return False
-        requested = self._claimed_by(queue) + minimum
+        inqueue = queue.inqueue.values  # withdrawn admissions count negatively
+        requested = Resources(minimum.axis, np.maximum(inqueue + self._lacking[:, queue.row], 0) + minimum.values)
         least = requested.values // defaults.TRIED_MULTIPLE
         untried = Resources(requested.axis, np.maximum(requested.values - self._tried[:, queue.row], least))
         if self._session.quotas.within_fair_share(queue, queue.allocated + untried):
@@ -175,11 +176,6 @@ class _Precedence:
             return False
         lower = self._lower_priority_allocated(job)
         return untried.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
-
-    def _claimed_by(self, queue: QueueView) -> Resources:
-        """Return what the jobs claim that were admitted to a queue, in this session or before."""
-        inqueue = queue.inqueue  # withdrawn admissions count negatively
-        return Resources(inqueue.axis, np.maximum(inqueue.values + self._lacking[:, queue.row], 0))
 
     @cached_property
     def _lacking(self) -> Ints:

@@ -51,8 +51,15 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         return int(self._pools.kind[job])
 
     def rejects_admission(self, job: JobView) -> Rejection | None:
-        """Return why the limits do not allow the job to be admitted, None if they do."""
-        return self.exceeds_job_count(job) or self._exceeds_reservations(job)
+        """Return why the job cannot be admitted, or its minimal resources be reserved, within the limits; None if they can."""
+        rejection = self.exceeds_job_count(job)
+        if rejection is not None or not self._ledger.snapshot.jobs.has_min_resources[job.row]:
+            return rejection
+        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self.cluster.queries.preempts else None
+        pool = self._pools.exceeding_reservations(job.row, evictable)
+        if pool is None:
+            return None
+        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.requested[:, job.row], 1, admission=True))
 
     def exceeds_job_count(self, job: JobView) -> Rejection | None:
         """Return the rejection by a limit on the number of admitted jobs, None if there is none."""
@@ -61,16 +68,6 @@ class QueueLimits(Plugin[NoArguments], Limiter):
             return None
         jobs = self._pools.caps[pool].jobs or 0, self._pools.admitted[pool]
         return Rejection(Gate.LIMITS, self._message(pool)._replace(jobs=jobs))
-
-    def _exceeds_reservations(self, job: JobView) -> Rejection | None:
-        """Return the rejection where the job's minimal resources cannot be reserved for its user or group."""
-        if not self._ledger.snapshot.jobs.has_min_resources[job.row]:
-            return None
-        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self.cluster.queries.preempts else None
-        pool = self._pools.exceeding_reservations(job.row, evictable)
-        if pool is None:
-            return None
-        return Rejection(Gate.LIMITS, self._quota(pool, self._pools.requested[:, job.row], 1, admission=True))
 
     def is_submitter_limit(self, rejection: Rejection | None) -> bool:
         """Return whether a rejection is by a limit of the job's user or group, which jobs behind it need not share."""

@@ -29,15 +29,13 @@ class TopologyFitError:
 
     def add(self, domain: int, placed: int) -> bool:
         """Record how many tasks were placed in a domain; return whether that is more than in any domain before."""
-        if placed < self._best[0] or (placed == self._best[0] and not self._precedes(domain)):
+        (most, best), tiers = self._best, self._table.tiers
+        # A domain that is tried late may precede the best one in the order in which domains are tried.
+        precedes = self.is_late and (int(tiers[domain]), domain) < (int(tiers[best]), best)
+        if placed < most or (placed == most and not precedes):
             return False
         self._best = (placed, domain)
         return True
-
-    def _precedes(self, domain: int) -> bool:
-        """Return whether a domain that is tried late would have been tried before the one that took most tasks."""
-        tiers, best = self._table.tiers, self._best[1]
-        return self.is_late and (int(tiers[domain]), domain) < (int(tiers[best]), best)
 
     def record(self, failed: TaskView | None) -> None:
         """Reject the job: by its topology if that is required, else by the nodes for the task that failed."""

@@ -13,7 +13,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_shares import Levels, Shares, bounds
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, largest_ratio
+from volcanopy.scheduler.model.resources import Floats, Ints, Rows, largest_ratio
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy import roles
 from volcanopy.scheduler.policy.plugin import ABSTAIN, NoArguments, Plugin, Vote
@@ -128,7 +128,8 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
     def shares(self) -> Shares:
         """The shares by weight among the parts of the tree with requests."""
         queues, total, limits = self.cluster.snapshot.queues, self.cluster.snapshot.total[:, None], self._bounds
-        used = self.cluster.ledger.tree_allocated.any(axis=0) | self._has_jobs
+        jobs = np.bincount(self.cluster.snapshot.jobs.queue[self.cluster.job_rows()], minlength=len(queues))
+        used = self.cluster.ledger.tree_allocated.any(axis=0) | (queues.rolled_up(jobs[None, :])[0] > 0)
         fair = np.rint(np.where(used, self._fair_shares, 0.0) * total).astype(np.int64)
         own = np.rint(self._own_shares * total).astype(np.int64)
         most = np.ceil((self._own_shares + np.maximum(self._payback, 0.0)) * total).astype(np.int64)
@@ -149,13 +150,6 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
             binding=self.cluster.queries.reclaims,
             reclaims=self._reclaims,
         )
-
-    @property
-    def _has_jobs(self) -> Mask:
-        """(Q,): the queues with jobs of their own or of descendants."""
-        snapshot = self.cluster.snapshot
-        jobs = np.bincount(snapshot.jobs.queue[self.cluster.job_rows()], minlength=len(snapshot.queues))
-        return snapshot.queues.rolled_up(jobs[None, :])[0] > 0
 
     @cached_property
     def _admission_tree(self) -> Tree:

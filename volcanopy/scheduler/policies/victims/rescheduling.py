@@ -123,11 +123,12 @@ class Rescheduling(Plugin[ReschedulingArguments], Victims):
 
     def _balance(self, params: LowNodeUtilization) -> _Balance | None:
         """Return the utilization of nodes; None if no node is overutilized or too few are underutilized."""
-        snapshot = self.cluster.snapshot
+        snapshot, ledger = self.cluster.snapshot, self.cluster.ledger
         cpu, memory = snapshot.measure("cpu"), snapshot.measure("memory")
         fresh = cpu.known & memory.known
         allocatable = np.stack([snapshot.nodes.allocatable[name] for name in _DIMS])
-        load = np.stack([cpu.mean, memory.mean, 100.0 * self._pods_on() / np.maximum(allocatable[2], 1)])
+        pods = np.bincount(ledger.node[ON_NODE[ledger.status] & (ledger.node != NONE)], minlength=len(snapshot.nodes))
+        load = np.stack([cpu.mean, memory.mean, 100.0 * pods / np.maximum(allocatable[2], 1)])
         cordoned = np.array([node.spec.unschedulable for node in snapshot.nodes.traits.objects], dtype=np.bool_)
         underutilized = fresh & ~cordoned & (load < params.thresholds.column).all(axis=0)
         overutilized = np.flatnonzero(fresh & ~underutilized & (load > params.targets.column).any(axis=0))
@@ -138,11 +139,6 @@ class Rescheduling(Plugin[ReschedulingArguments], Victims):
         budget = np.floor(spare * allocatable).sum(axis=1).astype(np.int64)
         future = self.cluster.nodes().future_idle.values.copy()
         return _Balance(load, allocatable, budget, future, underutilized, by_load)
-
-    def _pods_on(self) -> Ints:
-        ledger = self.cluster.ledger
-        node = ledger.node[ON_NODE[ledger.status] & (ledger.node != NONE)]
-        return np.bincount(node, minlength=len(self.cluster.snapshot.nodes))
 
     def _may_move(self, running: Rows, params: LowNodeUtilization) -> Mask:
         """Return which tasks are preemptable and below ``thresholdPriorityClassName``."""
