@@ -91,10 +91,11 @@ class Explainer:
             return self._make(job, Gate.NODES, self._terminating(job))
         placeable = len(self._pods.get(job.row, ()))
         lacks_gated = job.row in self._gated and not job.is_ready and job.ready_count + placeable < job.min_available
-        if admitted and lacks_gated and (rejected := self._rejected_pods(job)):
-            return self._make(job, Gate.GANG, self._rejected_binds(rejected))
-        if admitted and lacks_gated and (rejection is None or rejection.gate in _AFTER_GANG):
-            return self._make(job, Gate.GANG, self._scheduling_gates(job))
+        if admitted and lacks_gated:
+            if rejected := [pod for pod in map(self._pod, sorted(self._gated[job.row])) if not is_gated(pod)]:
+                return self._make(job, Gate.GANG, self._rejected_binds(rejected))
+            if rejection is None or rejection.gate in _AFTER_GANG:
+                return self._make(job, Gate.GANG, self._scheduling_gates(job))
         if rejection is not None:
             gate, message = self._rejected(rejection, job, fitted)
             is_full = gate == Gate.NODES and not fitted and not rejection.never_passes
@@ -236,10 +237,6 @@ class Explainer:
             {},
             f"removal of {listed} from {some}",
         )
-
-    def _rejected_pods(self, job: JobView) -> list[core.Pod]:
-        """The pods of a job that wait for the next attempt after rejected binds, by name."""
-        return [pod for pod in map(self._pod, sorted(self._gated[job.row])) if not is_gated(pod)]
 
     def _pod(self, key: str) -> core.Pod:
         snapshot = self._session.snapshot
