@@ -17,9 +17,7 @@ def place_job(session: Session, queue: QueueView, pending: PendingJob, is_last: 
     job = pending.job
     if pending.is_single:
         task = TaskView(session.ledger, pending.tasks[0])
-        if session.limits is not None and session.exceeds_limit(
-            task, job
-        ):  # there may be many such jobs: one call less
+        if session.limits is not None and session.exceeds_limit(task, job):  # many such jobs may wait
             return False
         if _bind_single(session, queue, pending, task):
             return True
