@@ -131,7 +131,9 @@ def _value_fault(is_valid: Callable[[Any], bool], shown: str, _asked: Sequence[A
 
 
 def _are_annotations(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and isinstance(text, str) for key, text in value.items()
+    )
 
 
 _FAULTS: Mapping[str, Callable[[Sequence[Any], Any], str]] = {
