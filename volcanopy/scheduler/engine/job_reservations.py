@@ -151,11 +151,9 @@ class JobReservations:
         # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
         half = (table.created[reserved.tasks].max() + self._now) / 2
         rows, ends, known, earlier = self._ends.running_extended(half)
-        others = table.job[rows] != reserved.job.row
-        if members is not None:
-            others &= members[table.job[rows]]
-        rows, ends, known, earlier = rows[others], ends[others], known[others], earlier[others]
         owners = table.job[rows]
+        others = np.flatnonzero((owners != reserved.job.row) & (True if members is None else members[owners]))
+        rows, ends, known, earlier, owners = rows[others], ends[others], known[others], earlier[others], owners[others]
         lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
         lower &= table.preemptable[rows]
         if lower.any():
@@ -165,9 +163,7 @@ class JobReservations:
             preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             ends[now], known[now] = self._now, True
-        leaving = planner.Leaving(
-            table.node[rows].astype(np.intp), self._cluster.snapshot.requests(rows), ends, known, earlier
-        )
+        leaving = planner.Leaving(table.node[rows].astype(np.intp), snapshot.requests(rows), ends, known, earlier)
         if members is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self.planned if each.plan is not None])

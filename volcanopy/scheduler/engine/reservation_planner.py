@@ -43,7 +43,10 @@ class Leaving(NamedTuple):
 
     def pick(self, which: Mask | Rows | slice) -> "Leaving":
         """Return some of them; a slice is not copied."""
-        return Leaving._make(column[..., which] for column in self)
+        if isinstance(which, slice):
+            return Leaving._make(column[..., which] for column in self)
+        rows = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        return Leaving._make(column.take(rows, axis=-1) for column in self)  # much faster than an index
 
     def joined(self, others: "Sequence[Leaving]") -> "Leaving":
         """Return them with others."""
@@ -105,8 +108,8 @@ def _reserved_part(plan: Hold) -> float:
 
 def _planned(free: Ints, needed: Ints, leaving: Leaving, start: float, now: float) -> Hold:
     """Return the plan of a gang that uses (R, N) amounts from ``start`` on."""
-    nodes = np.flatnonzero(needed.any(axis=0))
-    there = leaving.pick(np.isin(leaving.node, nodes))
+    is_used: Mask = np.logical_or.reduce(needed)
+    nodes, there = np.flatnonzero(is_used), leaving.pick(is_used[leaving.node])
     until = _no_earlier(free, needed, nodes, there, there.known, now)
     likely = _no_earlier(free, needed, nodes, there, there.known | there.earlier, now)
     in_time = there.pick(there.known & (there.end <= until))
