@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from tests.nightly import examples
 from tests.whatif.asking import batch_job, bodies, engine, loaded
 from volcanopy.api import names
+from volcanopy.api.core import PodGroup
+from volcanopy.scheduler.model.run_times import RunTime, run_time
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.whatif.engine import Budget
 from volcanopy.whatif.expected import StartEstimate, estimated_starts
@@ -46,6 +48,18 @@ def _text(estimate: StartEstimate) -> str:
 )
 def test_a_job_starts_when_the_one_before_it_is_expected_to_end(note: str, expected: str) -> None:
     assert starts(f"node n1 cpu=4\njob run {note}: 1 x cpu=4 on=n1\njob next: 1 x cpu=4") == {"next": expected}
+
+
+def test_the_run_time_of_a_job_is_read_once_for_all_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[str] = []
+
+    def counted(group: PodGroup) -> RunTime:
+        jobs.append(group.metadata.name)
+        return run_time(group)
+
+    monkeypatch.setattr("volcanopy.whatif.engine.run_time", counted)
+    starts("node n1 cpu=4\njob run: 4 x cpu=1 on=n1\njob next: 1 x cpu=4")
+    assert jobs == ["run", "run"], "for the ends of its pods, and for the jobs without an end"
 
 
 def test_jobs_that_wait_follow_each_other() -> None:

@@ -260,11 +260,12 @@ class _Ends:
         else:
             keys = [key for kind, key in cluster.changes_since(self._mark) if kind == "Pod"]
         self._mark = cluster.mark()
+        run_times: dict[str, RunTime] = {}
         for key in keys:
             pod = cluster.pod(key)
             if pod is None or not is_running(pod) or (key, pod.metadata.uid) in self._known:
                 continue
-            end = expected_end(cluster, pod, self._begin)
+            end = expected_end(cluster, pod, self._begin, run_times)
             if end is not None:
                 self._known.add((key, pod.metadata.uid))
                 heapq.heappush(self._heap, (end[0], key, pod.metadata.uid, end[1]))
@@ -298,17 +299,21 @@ def is_running(pod: core.Pod) -> bool:
     return bool(pod.spec.node_name) and pod.status.phase == "Running"
 
 
-def expected_end(cluster: Cluster, pod: core.Pod, begin: datetime) -> tuple[datetime, Basis] | None:
+def expected_end(
+    cluster: Cluster, pod: core.Pod, begin: datetime, run_times: dict[str, RunTime]
+) -> tuple[datetime, Basis] | None:
     """Return when a running pod ends, and what that follows from; None if nothing is known.
 
     Its own limit, the walltime of its job and the estimate of its job count: the first of them. ``begin`` is the time at which
-    the question began: the estimate of a job that is overdue by then is extended.
+    the question began: the estimate of a job that is overdue by then is extended. ``run_times`` gets those of the pod groups.
     """
     started = pod.status.start_time or begin
     started = started if started.tzinfo else started.replace(tzinfo=UTC)
-    limit, group = pod_fields.runtime(pod), cluster.group(pod_fields.job_key(pod))
-    times = run_time(group) if group is not None else RunTime()
-    end = times.expected((begin - started).total_seconds())
+    limit, key = pod_fields.runtime(pod), pod_fields.job_key(pod)
+    if key not in run_times:
+        group = cluster.group(key)
+        run_times[key] = run_time(group) if group is not None else RunTime()
+    end = run_times[key].expected((begin - started).total_seconds())
     if limit and (end is None or limit <= end[0]):
         end = limit, Basis.WALLTIME
     return None if end is None else (started + timedelta(seconds=end[0]), end[1])

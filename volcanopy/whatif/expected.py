@@ -15,7 +15,7 @@ from volcanopy.api.model import Json
 from volcanopy.api.times import format_time
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
-from volcanopy.scheduler.model.run_times import Basis
+from volcanopy.scheduler.model.run_times import Basis, RunTime
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
 from volcanopy.whatif.flows import flow_steps
@@ -123,9 +123,9 @@ def _job_of(cluster: Cluster, pod: core.Pod) -> str:
 
 def _without_end(cluster: Cluster, begin: datetime) -> list[str]:
     """Return the running jobs, by name, whose end is not known: those with most pods first."""
-    counts: dict[str, int] = {}
+    counts, run_times = dict[str, int](), dict[str, RunTime]()
     for pod in cluster.of_kind("Pod").values():
-        if is_running(pod) and expected_end(cluster, pod, begin) is None:
+        if is_running(pod) and expected_end(cluster, pod, begin, run_times) is None:
             name = _job_of(cluster, pod)
             counts[name] = counts.get(name, 0) + 1
     return sorted(counts, key=lambda name: (-counts[name], name))

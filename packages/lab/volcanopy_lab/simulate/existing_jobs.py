@@ -25,7 +25,7 @@ def existing_jobs(cluster: Cluster, start: datetime) -> Iterator[tuple[Job, list
             cluster.remove("PodGroup", key)
             continue
         running = [pod for pod in pods if is_running(pod)]
-        ends = [end[0] for pod in running if (end := expected_end(cluster, pod, start)) is not None]
+        ends = [end[0] for pod in running if (end := expected_end(cluster, pod, start, {})) is not None]
         if running:
             run_time = max((min(ends) - start).total_seconds(), 1.0) if ends else math.inf
         else:
