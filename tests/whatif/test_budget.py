@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.whatif.asking import bodies, engine, loaded
+from volcanopy.api.core import Node
 from volcanopy.whatif.answer import Answer, Limits, answer
 from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.engine import Budget, cycles_of
+from volcanopy.whatif.remedies import nodes
 from volcanopy.whatif.starts import Start
 
 WAITING = 4
@@ -70,18 +72,31 @@ def test_the_cluster_without_jobs_is_made_once_for_all_jobs_that_are_tried_alone
     assert not made[0].keys.keys() & {"Pod", "PodGroup", "BatchJob"}, "what a trial inserts is taken back"
 
 
+def test_the_kinds_of_nodes_are_found_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    kind_of = nodes._kind
+
+    def counted(node: Node) -> str:
+        compared.append(node.metadata.name)
+        return kind_of(node)
+
+    monkeypatch.setattr(nodes, "_kind", counted)
+    asked(cycles_used() + WAITING)
+    assert compared == ["n1"]
+
+
 def test_what_follows_from_a_cluster_is_computed_again_after_a_change() -> None:
     cluster = loaded(bodies(WORLD)).cluster
     cluster.commit()
 
-    def nodes(of: Cluster) -> int:
+    def count(of: Cluster) -> int:
         return len(of.keys.get("Node", ()))
 
-    assert cluster.once(nodes) == 1
+    assert cluster.once(count) == 1
     with cluster.trial():
         cluster.remove("Node", "n1")
-        assert cluster.once(nodes) == 0
-    assert cluster.once(nodes) == 1
+        assert cluster.once(count) == 0
+    assert cluster.once(count) == 1
     cluster.remove("Node", "n1")
     cluster.commit()
-    assert cluster.once(nodes) == 0
+    assert cluster.once(count) == 0

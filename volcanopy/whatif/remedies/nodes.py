@@ -141,16 +141,21 @@ def _kinds(question: Question) -> list[core.Node]:
     """Return one node of each kind, in the order in which they are tried."""
     requests = requests_of(question.cluster, question.target)
     largest = {name: max(request.get(name, 0) for request in requests) for request in requests for name in request}
-    templates: dict[str, core.Node] = {}
-    for node in question.cluster.of_kind("Node").values():
-        templates.setdefault(_kind(node), node)
 
     def order(node: core.Node) -> tuple[bool, list[int], str]:
         sizes = amounts(node.status.allocatable or node.status.capacity)
         fits = all(sizes.get(name, 0) >= units for name, units in largest.items())
         return not fits, [sizes.get(name, 0) for name in sorted(largest)], node.metadata.name
 
-    return sorted(templates.values(), key=order)
+    return sorted(question.cluster.once(_templates), key=order)
+
+
+def _templates(cluster: Cluster) -> list[core.Node]:
+    """Return the first node of each kind."""
+    templates: dict[str, core.Node] = {}
+    for node in cluster.of_kind("Node").values():
+        templates.setdefault(_kind(node), node)
+    return list(templates.values())
 
 
 def _kind(node: core.Node) -> str:
