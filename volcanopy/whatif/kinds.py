@@ -112,13 +112,14 @@ def _check_numbers(value: Any, path: str) -> None:
         raise ManifestError(f"{path} must be a whole number of 64 bits")
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check_numbers(item, f"{path}[{number}]")
+            if not isinstance(item, str):
+                _check_numbers(item, f"{path}[{number}]")
     if not isinstance(value, dict):
         return
     for name, field in value.items():
-        where = f"{path}.{name}" if path else str(name)
-        if name == "attributes":  # those of devices have names of their own
+        if isinstance(field, str) or name == "attributes":  # those of devices have names of their own
             continue
+        where = f"{path}.{name}" if path else str(name)
         if name not in _RESOURCE_LISTS or not isinstance(field, dict):
             _check_numbers(field, where)
             continue
