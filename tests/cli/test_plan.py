@@ -1,5 +1,6 @@
 """``volcanopy plan``: text and JSON output, and errors."""
 
+import gc
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.cli.run_commands import Outcome, run_in_process, run_program
 from tests.whatif.asking import job
 from volcanopy.api import names
 from volcanopy.cli import whatif
-from volcanopy.cli.manifests import read
+from volcanopy.cli.manifests import Manifest, read
 from volcanopy.cli.plan import PlanOptions, plan_with
 from volcanopy.client.errors import CommandError
 from volcanopy_testing.notation import NOW
@@ -50,6 +51,19 @@ NODE_TEXT = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {allocatab
 
 def plan(*arguments: str, stdin: str = "") -> Outcome:
     return run_in_process("plan", *arguments, stdin=stdin)
+
+
+def test_no_garbage_is_collected_while_manifests_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "world.yaml").write_text(WORLD)
+    collects: list[bool] = []
+
+    def watched(files: list[str]) -> list[Manifest]:
+        collects.append(gc.isenabled())
+        return read(files)
+
+    monkeypatch.setattr("volcanopy.cli.plan.read", watched)
+    plan_with([str(tmp_path)], PlanOptions())
+    assert [*collects, gc.isenabled()] == [False, True]
 
 
 def test_the_plan_has_bindings_and_reasons() -> None:

@@ -1,7 +1,9 @@
 """``volcanopy plan``: the decisions of the scheduler on objects from files, and what would let waiting jobs start."""
 
+import gc
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,18 +58,31 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
 
     Moment and configuration are those of a snapshot among the files, unless options specify others.
     """
-    with progress("reading manifests"):
-        manifests = read(files)
-    try:
-        plugins = registry()
-        with progress(f"scheduling cycles of {len(manifests)} objects"):
-            world = _world(manifests, options, plugins)
-    except ThirdPartyError as error:
-        raise CommandError(str(error)) from None
+    with _without_collection():
+        with progress("reading manifests"):
+            manifests = read(files)
+        try:
+            plugins = registry()
+            with progress(f"scheduling cycles of {len(manifests)} objects"):
+                world = _world(manifests, options, plugins)
+        except ThirdPartyError as error:
+            raise CommandError(str(error)) from None
     limits = whatif_engine.limits(world.engine, options.seconds, estimates=True)
     with progress("searching for changes that let waiting jobs start"):
         answer = answers.answer(world.engine, limits)
     _show(world, answer, options)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Disable garbage collection, which would scan growing tables of objects again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _show(world: _World, answer: Answer, options: PlanOptions) -> None:
