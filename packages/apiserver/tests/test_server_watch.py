@@ -280,3 +280,23 @@ async def test_a_table_has_columns_and_rows(client: Client) -> None:
     partial = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     _, listed = await client.ask("GET", PODS, Accept=partial)
     assert listed["items"][0].keys() == {"kind", "apiVersion", "metadata"}
+
+
+async def test_a_watch_ends_when_its_kind_is_deleted(client: Client) -> None:
+    definitions, widgets = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.io/v1/widgets"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.io", "scope": "Cluster", "names": names, "versions": [version]}
+    definition = {"metadata": {"name": "widgets.example.io"}, "spec": spec}
+    widget = {"kind": "Widget", "apiVersion": "example.io/v1", "metadata": {"name": "a"}}
+    await client.create(definitions, definition)
+    made = await client.create(widgets, widget)
+    async with client.watching(widgets) as watch:
+        assert await watch.brief(1) == ["ADDED a"]
+        await client.delete(f"{definitions}/widgets.example.io")
+        assert await watch.brief(1) == ["DELETED a"]
+        assert await watch.next() == {}, "its objects are served no more"
+    await client.create(definitions, definition)
+    async with client.watching(f"{widgets}?resourceVersion={made['metadata']['resourceVersion']}") as watch:
+        assert (await watch.next())["object"]["reason"] == "Expired", "the deletion is not in its history"

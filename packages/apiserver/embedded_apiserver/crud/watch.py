@@ -96,6 +96,11 @@ class Watch:
             except ApiError as error:
                 self._fail(error)
 
+    def end(self) -> None:
+        """End the watch after what is in the queue."""
+        self.ended = True
+        self.wake.set()
+
     def drain(self) -> bytes:
         """The next lines of the queue."""
         lines: list[bytes] = []
@@ -183,8 +188,7 @@ async def _by_messages(ctx: Context, call: Call, seen: Watch) -> Tunnel:
         with contextlib.suppress(ConnectionError):
             while await socket.receive() is not None:
                 pass  # clients of a watch send no messages of their own
-        seen.ended = True
-        seen.wake.set()
+        seen.end()
 
     reader = asyncio.create_task(receive())
     try:
@@ -200,7 +204,7 @@ async def _by_messages(ctx: Context, call: Call, seen: Watch) -> Tunnel:
 
 async def _write(ctx: Context, call: Call, seen: Watch, write: Callable[[bytes], Awaitable[None]]) -> None:
     """Write the lines of a watch for as long as it lasts."""
-    seen.bucket.watchers[seen.push] = None
+    seen.bucket.watchers[seen.push] = seen.end
     ctx.streams.add(seen.wake)
     loop = asyncio.get_running_loop()
     seconds = float(call.query.get("timeoutSeconds") or 0) or ctx.rng.uniform(1800, 3600)

@@ -117,8 +117,8 @@ class Bucket:
         self._decoded_bytes = 0
         self._dictionary = b""
         self._compressed = 0
-        self.watchers: dict[Callable[[Event], None], None] = {}
-        """In the order of their arrival, in which they get each event."""
+        self.watchers: dict[Callable[[Event], None], Callable[[], None]] = {}
+        """In the order of their arrival, in which they get each event; with what ends each of them."""
         self.by_node: dict[str, dict[tuple[str, str], StoredObject]] | None = {} if name == "pods" else None
         self.count = 0
 
@@ -328,8 +328,12 @@ class Store:
         self.version = max(self.version, version)
 
     def drop(self, name: str) -> None:
-        """Forget an empty bucket: its kind is served no more."""
-        self.buckets.pop(name, None)
+        """Forget an empty bucket, and end its watches: its kind is served no more, or not by the same definition."""
+        bucket = self.buckets.pop(name, None)
+        if bucket is not None:
+            self.bucket(name).compacted = self.version  # a client that missed the deletions lists again
+            for end in bucket.watchers.values():
+                end()
 
     def owned_by(self, uid: str) -> list[Address]:
         """Who names this uid among its owners."""
