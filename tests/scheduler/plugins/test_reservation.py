@@ -298,6 +298,12 @@ def test_a_gang_that_pods_keep_out_reserves_nothing_while_enough_is_free(gang: s
     assert bound(plan) == {"wide-0": "n1", "wide-1": "n2"}
 
 
+def test_a_gang_whose_pods_share_a_claim_of_one_pod_reserves_nothing_while_enough_is_free() -> None:
+    volume = "pv v1\npvc data volume=v1 mode=ReadWriteOncePod"
+    world = f"node n1 cpu=5\nnode n2 cpu=5\n{volume}\njob apart: 2 x cpu=4 pvc=data\njob wide: 2 x cpu=4"
+    assert bound(decide(world, configured())) == {"wide-0": "n1", "wide-1": "n2"}
+
+
 @pytest.mark.parametrize("gang", ["2 x cpu=4 port=80", "2 x cpu=4"], ids=["ports", "anti-affinity"])
 def test_a_gang_whose_pods_exclude_each_other_has_a_reservation_while_too_little_is_free(gang: str) -> None:
     plan = with_anti_affinity(f"{FULL}\njob run: 1 x cpu=4 on=n1\njob apart: {gang}\njob late: 1 x cpu=4")

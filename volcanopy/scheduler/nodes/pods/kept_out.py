@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints
@@ -11,10 +12,9 @@ from volcanopy.scheduler.nodes.traits.node_affinity import domains
 
 
 def is_kept_out(cluster: Cluster, shapes: Iterable[Sequence[TaskView]], free: Ints) -> bool:
-    """Whether host ports or anti-affinity keep out a gang, given by its tasks of equal shape, where (R, N) amounts are free.
+    """Whether host ports, anti-affinity or ReadWriteOncePod claims keep out a gang, its tasks by shape, where (R, N) are free.
 
-    Affinity to pods, spread constraints and tasks of different shapes that exclude each other are not judged: what is allowed
-    then depends on the order.
+    Affinity, spread constraints and different shapes that exclude each other are not judged: they depend on the order.
     """
     return any(_slots(cluster, equal[0], free) < len(equal) for equal in shapes)
 
@@ -24,16 +24,16 @@ def _slots(cluster: Cluster, task: TaskView, free: Ints) -> float:
     terms = task.terms
     has_ports = any(port.host_port for container in task.spec.containers for port in container.ports)
     anti_affinity = () if terms is None else terms.anti_affinity
-    if not (anti_affinity or has_ports) or (terms is not None and (terms.affinity or terms.spread)):
+    claims = [cluster.snapshot.claim_tables.claims.get(claim.key) for claim in pod_claims.volumes(task.pod)]
+    exclusive = any(claim is not None and storage.EXCLUSIVE in claim.spec.access_modes for claim in claims)
+    if not (anti_affinity or has_ports or exclusive) or (terms is not None and (terms.affinity or terms.spread)):
         return float("inf")
-    nodes = cluster.nodes()
     allowed = (np.maximum(free, 0) >= task.request.values[:, None]).all(axis=0)
     allowed &= ~cluster.queries.infeasible_nodes(task)
-    for rejection in cluster.queries.rejections(task, nodes):
+    for rejection in cluster.queries.rejections(task, cluster.nodes()):
         allowed &= ~rejection.nodes
-    if not allowed.any():
-        return 0
     own = [domains(term.topology_key, cluster.traits) for term in anti_affinity if term.selector in task.matched]
     numbers = [topology.numbers[allowed] for topology in own]
     counts = [len(np.unique(each[each > 0])) + int((each == 0).sum()) for each in numbers]  # 0: nodes without the label
-    return min([*counts, *([int(allowed.sum())] if has_ports else [])], default=float("inf"))
+    slots = [*counts, *([int(allowed.sum())] if has_ports else []), *([1] if exclusive else [])]
+    return min(slots, default=float("inf")) if allowed.any() else 0
