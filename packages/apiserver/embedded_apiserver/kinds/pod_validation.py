@@ -33,6 +33,7 @@ _LOST = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 USUAL_TOLERATIONS = [{"key": f"node.kubernetes.io/{word}", **_LOST} for word in ("not-ready", "unreachable")]
 """Tolerations that admission adds to every pod without its own."""
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("containers", "initContainers")
 _SYSTEMS = ("linux", "windows")
@@ -70,6 +71,8 @@ def pod_faults(spec: Body, path: str) -> list[FieldError]:
         faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("tolerations") != USUAL_TOLERATIONS:
         faults += _toleration_faults(spec, path)
+    if spec.get("topologySpreadConstraints"):
+        faults += _spread_faults(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints")
     if spec.get("securityContext"):
         faults += user_faults(spec["securityContext"], f"{path}.securityContext")
     if spec.get("hostAliases"):
@@ -184,6 +187,20 @@ def _toleration_faults(spec: Body, path: str) -> Iterator[FieldError]:
             yield from not_supported(f"{here}.effect", effect, _EFFECTS)
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             yield wrong(f"{here}.effect", effect or "", "effect must be 'NoExecute' when `tolerationSeconds` is set")
+
+
+def _spread_faults(constraints: list[Body], path: str) -> Iterator[FieldError]:
+    pairs = [(spread.get("topologyKey") or "", spread.get("whenUnsatisfiable") or "") for spread in constraints]
+    for index, (key, action) in enumerate(pairs):
+        here, skew = f"{path}[{index}]", constraints[index].get("maxSkew") or 0
+        if skew <= 0:
+            yield wrong(f"{here}.maxSkew", skew, "must be greater than zero")
+        if not key:
+            yield required(f"{here}.topologyKey", "can not be empty")
+        if action not in _UNSATISFIABLE:
+            yield unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE)
+        for _ in range(pairs[index + 1 :].count((key, action))):
+            yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
 
 
 def _gate_faults(spec: Body, path: str) -> Iterator[FieldError]:

@@ -311,4 +311,13 @@ CONTAINERS: dict[str, dict[str, Any]] = {
     "privileged without escalation": container(securityContext={"privileged": True, "allowPrivilegeEscalation": False}),
 }
 
-REJECTED: dict[str, dict[str, Any]] = {**VOLUMES, **MOUNTS, **NAMES, **CONTAINERS}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+SPREADS: dict[str, dict[str, Any]] = {
+    "a spread without a skew": pod(topologySpreadConstraints=[{**SPREAD, "maxSkew": 0}]),
+    "a spread of a negative skew": pod(topologySpreadConstraints=[{**SPREAD, "maxSkew": -1}]),
+    "a spread over no key": pod(topologySpreadConstraints=[{**SPREAD, "topologyKey": ""}]),
+    "a spread with an unknown action": pod(topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "Wait"}]),
+    "two equal spreads": pod(topologySpreadConstraints=[SPREAD, {**SPREAD, "maxSkew": 2}]),
+}
+
+REJECTED: dict[str, dict[str, Any]] = {**VOLUMES, **MOUNTS, **NAMES, **CONTAINERS, **SPREADS}
