@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
@@ -118,8 +119,9 @@ async def test_an_unavailable_webhook_fails_or_is_ignored_by_its_failure_policy(
     code, body = await client.ask("POST", MAPS, map_of("m"))
     assert (code, body["reason"]) == (500, "InternalError")
     assert body["message"].startswith(
-        'Internal error occurred: failed calling webhook "hook.example.com": failed to call'
+        'Internal error occurred: failed calling webhook "hook.example.com": failed to call webhook: Post "https://'
     )
+    assert re.search(r": dial tcp [\w.]+:\d+: connect: connection refused$", body["message"])
     await client.delete(f"{path}/validating")
     await client.create(path, hook.configuration(failurePolicy="Ignore"))
     await client.create(MAPS, map_of("m"))

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import os
 import re
 import uuid
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ class Webhooks:
                 f'failed to call webhook: Post "{url}?timeout={seconds:g}s": context deadline exceeded'
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoAnswerError(f'failed to call webhook: Post "{url}?timeout={seconds:g}s": {error}') from None
+            raise NoAnswerError(f'failed to call webhook: Post "{url}?timeout={seconds:g}s": {_cause(error)}') from None
         return _response(text, uid)
 
     def _address(self, hook: Hook) -> tuple[str, str | None]:
@@ -221,6 +222,15 @@ async def _send(
                 f"failed to call webhook: the server answered {reply.status}: {text[:200].decode(errors='replace')}"
             )
         return text
+
+
+def _cause(error: Exception) -> str:
+    """The error; of a connection that was not made, in the form of Go, which names no Python objects."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno
+        if number is not None and number > 0:
+            return f"dial tcp {error.host}:{error.port}: connect: {os.strerror(number).lower()}"
+    return str(error)
 
 
 def _response(text: bytes, uid: str) -> Body:
