@@ -32,6 +32,7 @@ $(VENV)/.run: requirements.lock $(PROJECTS)
 	@echo "Installing volcanopy and its dependencies into $(VENV): this takes a minute or more, once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python hack/pip_install.py requirements.lock
+	@rm -rf $(addsuffix /*.egg-info,. $(PACKAGES))  # entry points of an earlier state, which Python finds in the folder where it starts
 	@$(PIP) $(EDITABLE)
 	@touch $@
 

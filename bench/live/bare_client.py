@@ -75,14 +75,19 @@ class Client:
 
         await _many(range(nodes), node, CREATORS)
 
-    async def warm_up(self) -> None:
-        """Submit a job elsewhere, and wait until its pods are bound: webhooks are there and all caches are filled."""
+    async def warm_up(self, check: Callable[[], None]) -> None:
+        """Submit a job elsewhere, and wait until its pods are bound: webhooks are there and all caches are filled.
+
+        ``check`` raises an error if a service has ended.
+        """
         async with asyncio.timeout(SECONDS):
             hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-            while not json.loads(await self.send("GET", hooks))["items"]:  # noqa: ASYNC110
+            while not json.loads(await self.send("GET", hooks))["items"]:
+                check()
                 await asyncio.sleep(0.1)
             queues = f"/apis/scheduling.{self._binding.domain}/v1beta1/queues"
-            while len(json.loads(await self.send("GET", queues))["items"]) < 2:  # noqa: ASYNC110
+            while len(json.loads(await self.send("GET", queues))["items"]) < 2:
+                check()
                 await asyncio.sleep(0.1)
             await asyncio.sleep(2)  # admission sees them, and the API server the webhooks
             await self.submit(1, 2, "warm")
@@ -90,6 +95,7 @@ class Client:
                 pods = json.loads(await self.send("GET", "/api/v1/namespaces/warm/pods"))["items"]
                 if len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods):
                     return
+                check()
                 await asyncio.sleep(0.1)
 
     async def submit(

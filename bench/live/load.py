@@ -159,7 +159,7 @@ async def cluster(
         async with session(plane, binding) as client:
             await client.prepare(nodes)
             if ours:
-                await client.warm_up()
+                await client.warm_up(services.check)
             if peer:
                 await peer.start(client, plane, services)
             processes = plane.pids() | services.pids
