@@ -74,7 +74,7 @@ def schedule(
     """Decide one cycle: which pods run on which nodes, which jobs are admitted, and why the others wait.
 
     1. Open a session: copy the mutable columns of the snapshot into the ledger, and create the configured plugins and
-       the mandatory ones (:mod:`volcanopy.scheduler.engine.mandatory_policies`).
+       the mandatory ones (:mod:`volcanopy.scheduler.engine.session_policies`).
     2. Enforce the stop policies: reject the jobs of held queues, evict from drained queues.
     3. Run the configured actions in order, usually enqueue (admit jobs), allocate (place tasks on free resources),
        preempt and reclaim (evict for jobs that lack tasks) and backfill (place tasks without requests). Each adds binds

@@ -60,12 +60,12 @@ class Placement:
             return self._choose_among(task, self._reach)
         self._cache.refresh(entry)
         is_coupled = entry.coupling.rejections or entry.coupling.limits
-        best = self._best_accepted(task, entry, entry.ranked, True) if is_coupled else self._cache.best(entry)
+        best = self._best_accepted(task, entry, entry.ranked, is_free=True) if is_coupled else self._cache.best(entry)
         if best != NONE and entry.ranked[best] != INFEASIBLE:
             return best, True
         fits = (self._ledger.future >= entry.request).all(axis=0)
         later = np.where(entry.feasible & fits, entry.score, INFEASIBLE)
-        best = self._best_accepted(task, entry, later, False) if is_coupled else int(later.argmax())
+        best = self._best_accepted(task, entry, later, is_free=False) if is_coupled else int(later.argmax())
         return (best, False) if best != NONE and later[best] != INFEASIBLE else None
 
     def _best_accepted(self, task: TaskView, entry: NodeScores, ranked: Floats, is_free: bool) -> int:

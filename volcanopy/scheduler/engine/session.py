@@ -17,11 +17,11 @@ from volcanopy.scheduler.engine.alternatives import Alternatives
 from volcanopy.scheduler.engine.gangs import Gangs
 from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
-from volcanopy.scheduler.engine.mandatory_policies import installed
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections
 from volcanopy.scheduler.engine.reservations import Reservation
+from volcanopy.scheduler.engine.session_policies import installed
 from volcanopy.scheduler.engine.shares.queue_demand import lacking_of_jobs, unplaceable
 from volcanopy.scheduler.engine.shares.quotas import Quotas
 from volcanopy.scheduler.ledger.cluster import Cluster, PluginQueries

@@ -25,6 +25,7 @@ Installed = tuple[tuple[tuple[Plugin[Any], frozenset[str]], ...], ...]
 """Tiers of plugins, each with the switches that are off for it."""
 
 _OWN = ("volcanopy.", "volcanopy_policies.")
+"""Modules of policies whose answers a session does not check: the tests of this repository do."""
 _BY_PURPOSE = frozenset({"allows", "unprotected"})
 """The hooks that are combined for each purpose."""
 
