@@ -157,6 +157,24 @@ async def test_an_unused_allocation_is_replaced_by_the_decided_one(cluster: Clus
     assert result["status"]["allocation"] == ALLOCATION
 
 
+async def test_devices_left_from_an_interrupted_bind_are_replaced_by_the_decided_ones(
+    cluster: Cluster, rig: Rig
+) -> None:
+    """The scheduler ended after it had written the claim and before it bound the pod."""
+    await cluster.gang("a", 1)
+    claim = await device_claim(cluster, "card")
+    uid = (await cluster.client.get(PODS.raw, "default", "a-0"))["metadata"]["uid"]
+    left = {"allocation": OTHER, "reservedFor": [{"resource": "pods", "name": "a-0", "uid": uid}]}
+    await cluster.client.patch_status(DEVICE_CLAIMS.raw, "default", "card", {"status": left})
+    await see(rig, DEVICE_CLAIMS)
+    assert (await rig.apply(bind("a-0", device(claim)))).bound == 1
+    tables = rig.store.state.claims.claim_tables()
+    assert set(tables.taken_devices) == {("d.example.com", "n1", "0")}
+    result = await cluster.client.get(DEVICE_CLAIMS.raw, "default", "card")
+    assert result["status"]["allocation"] == ALLOCATION
+    assert [item["uid"] for item in result["status"]["reservedFor"]] == [uid]
+
+
 async def test_a_volume_is_prebound_and_the_bind_waits_for_its_claim(cluster: Cluster, rig: Rig) -> None:
     await cluster.gang("a", 1)
     claim = await volume_claim(cluster, "data")

@@ -1,5 +1,7 @@
 """Device claims: feasible nodes, allocation and sharing."""
 
+import pytest
+
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy_testing.notation import decide, plan
 
@@ -185,6 +187,47 @@ def test_an_unused_allocation_is_replaced() -> None:
         )
         == "bind a-0 -> n1 (card=0)"
     )
+
+
+@pytest.mark.parametrize("node", ["node n1 cpu=1", ""], ids=["the node is full", "the node is gone"])
+def test_devices_left_from_an_interrupted_bind_do_not_keep_a_pod_on_their_node(node: str) -> None:
+    """The claim is reserved for the pod, and the pod has no node."""
+    assert (
+        plan(
+            f"""
+            {node}
+            node n2 cpu=4
+            deviceclass gpu driver=gpu.example.com
+            devices n1 count=1
+            devices n2 count=1
+            claim a-0-gpu class=gpu has=n1/0 users=a-0 owner=a-0
+            {node and "job old: 1 x cpu=1 on=n1"}
+            job a: 1 x cpu=1 template=gpu
+            """,
+            PLUGINS,
+        )
+        == "bind a-0 -> n2 (a-0-gpu=0)"
+    )
+
+
+@pytest.mark.parametrize("request_", ["all", "count=33"])
+def test_a_claim_gets_no_more_devices_than_the_api_server_accepts(request_: str) -> None:
+    assert plan(
+        f"""
+        node n1 cpu=4
+        deviceclass gpu driver=gpu.example.com
+        devices n1 count=33
+        claim most class=gpu count=32
+        claim many class=gpu {request_}
+        job a: 1 x cpu=1 claim=many
+        job b: 1 x cpu=1 claim=most
+        """,
+        PLUGINS,
+    ).lines == [
+        f"bind b-0 -> n1 (most={'+'.join(map(str, range(32)))})",
+        "podgroup a Inqueue Unschedulable: 0/1 nodes are available: "
+        '1 request "request" exceeds the 32 devices that a resourceclaim may have',
+    ]
 
 
 def test_selectors_choose_among_the_devices() -> None:

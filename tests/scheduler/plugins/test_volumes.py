@@ -173,6 +173,24 @@ def test_an_unbound_immediate_claim_rejects_every_node() -> None:
     )
 
 
+def test_a_claim_that_names_the_volume_of_another_claim_is_not_bound() -> None:
+    assert plan(
+        """
+        node n1 cpu=4
+        pv  v1 for=other
+        pv  v2 for=mine
+        pvc data volume=v1
+        pvc mine volume=v2
+        job a: 1 x cpu=1 pvc=data
+        job b: 1 x cpu=1 pvc=mine
+        """,
+        PLUGINS,
+    ).lines == [
+        "bind b-0 -> n1",
+        "podgroup a Inqueue Unschedulable: 0/1 nodes are available: 1 pod has unbound immediate PersistentVolumeClaims",
+    ]
+
+
 def test_pods_that_share_a_claim_follow_the_first_of_them() -> None:
     assert (
         plan(

@@ -178,11 +178,8 @@ def _assume_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, 
     claim = claims.get(choice.claim)
     if claim is None or claim.metadata.uid != choice.uid:
         return
-    status = claim.status
-    if any(user.uid == uid for user in status.reserved_for):
-        return
-    allocation = status.allocation
-    if choice.allocation is not None and not status.reserved_for:
+    allocation, others = claim.status.allocation, [user for user in claim.status.reserved_for if user.uid != uid]
+    if choice.allocation is not None and not others:
         allocation = msgspec.convert(choice.allocation, devices.Allocation)
-    users = (*status.reserved_for, devices.Consumer(resource="pods", name=pod, uid=uid))
-    claims[choice.claim] = replace(claim, status=replace(status, allocation=allocation, reserved_for=users))
+    users = (*others, devices.Consumer(resource="pods", name=pod, uid=uid))
+    claims[choice.claim] = replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))

@@ -53,7 +53,8 @@ def _devices(snapshot: Snapshot, binds: list[tuple[Bind, Claims]]) -> Iterator[s
         if claim is None or claim.metadata.uid != choice.uid:
             yield f"pod {bind.pod} is bound, but its claim {choice.claim} is gone"
         elif choice.allocation is not None:
-            if claim.status.allocation is not None and claim.status.reserved_for:
+            name = bind.pod.partition("/")[2]
+            if claim.status.allocation is not None and any(user.name != name for user in claim.status.reserved_for):
                 yield f"claim {choice.claim} is given devices, but others use those that it has"
             yield from _given_devices(snapshot, bind, choice, given)
     # Claims whose devices are in use keep them.

@@ -12,6 +12,7 @@ from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.nodes.devices.device_inventory import Item, Suitable, matching_key
 
 MAX_ALTERNATIVES = 8  # The maximum number of alternatives of a request, by Kubernetes' API.
+MAX_DEVICES = 32  # The maximum number of devices of one claim, by Kubernetes' API.
 MAX_STEPS = 20_000  # The maximum number of devices tried for the claims of one pod on one node.
 COUNTED = frozenset({"", "ExactCount"})  # The allocation modes of requests for a number of devices.
 Find = Callable[[devices.ExactRequest], Suitable]  # Returns the devices of the node that match a request.
@@ -83,9 +84,10 @@ def equal_requests(claims: Sequence[devices.ResourceClaim]) -> tuple[devices.Exa
     options = [each.options for each in device_requests(claims)]
     requests = [first for (_, first), *others in options if not others]
     simple = (each.allocation_mode in COUNTED and not each.admin_access for each in requests)
-    if not requests or len(requests) < len(options) or not all(simple) or len(set(map(matching_key, requests))) > 1:
+    total = sum(max(request.count, 1) for request in requests)
+    if len(requests) < len(options) or not all(simple) or len(set(map(matching_key, requests))) != 1:
         return None
-    return requests[0], sum(max(request.count, 1) for request in requests)
+    return (requests[0], total) if total <= MAX_DEVICES else None
 
 
 def allocate(
@@ -117,29 +119,31 @@ class _DeviceSearch:
         if number == len(self._requests):
             return True
         device_request = self._requests[number]
+        of_claim = sum(device.claim == device_request.claim for device in self.allocated)
         for name, request in device_request.options:
             suitable = self._find(request)
             if suitable.fault:
                 self.fault = suitable.fault
                 return False
-            if request.allocation_mode == "All":
+            takes_all = request.allocation_mode == "All"
+            requested = len(suitable.items) if takes_all else max(request.count, 1)
+            if of_claim + requested > MAX_DEVICES:
+                if len(device_request.options) == 1:
+                    self.fault = f'request "{name}" exceeds the {MAX_DEVICES} devices that a resourceclaim may have'
+            elif takes_all:
                 if self._take_all(number, name, request, suitable.items):
                     return True
             else:
                 items = [item for item in suitable.items if item.complete]
-                requested = max(request.count, 1)
                 if len(items) >= requested and self._take(number, name, request, items, 0, requested):
                     return True
         return False
 
     def _take_all(self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item]) -> bool:
         before = len(self.allocated)
-        for item in items:
-            if not item.complete or not self._try(number, name, request, item):
-                break
-        else:
-            if items and self.place(number + 1):
-                return True
+        are_taken = all(item.complete and self._try(number, name, request, item) for item in items)
+        if items and are_taken and self.place(number + 1):
+            return True
         while len(self.allocated) > before:
             self._release()
         return False

@@ -1,6 +1,7 @@
 """Filter of nodes by the device claims of a pod, and the allocation of devices.
 
-An allocated claim without a user does not restrict its pod: it is allocated anew on the pod's node.
+An allocated claim without a user does not restrict its pod: it is allocated anew on the pod's node. Neither does a claim of
+the pod alone, whose devices are left from a bind that a restart interrupted.
 """
 
 from collections.abc import Iterator
@@ -168,7 +169,7 @@ class DynamicResources:
                 pod_devices.problem = f'resourceclaim "{name}" is being deleted'
             elif len(claim.status.reserved_for) >= MAX_USERS:
                 pod_devices.problem = f'resourceclaim "{name}" is in use by {MAX_USERS} pods already'
-            elif claim.status.allocation is not None and claim.status.reserved_for:
+            elif claim.status.allocation is not None and claim.status.reserved_for and not requested.own:
                 pod_devices.allocated.append(claim)
             else:
                 pod_devices.unallocated.append(claim)

@@ -192,6 +192,9 @@ class VolumeBinding:
             if volume is None:
                 pod_volumes.problem = NO_VOLUME
                 return
+            if volume.spec.claim_ref is not None and not volume_matching.is_for(volume, claim):
+                pod_volumes.problem = UNBOUND
+                return
             pod_volumes.bound.append((claim, volume))
         else:
             storage_class = claim_tables.classes.get(claim.spec.storage_class_name)

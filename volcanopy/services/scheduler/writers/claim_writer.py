@@ -5,7 +5,7 @@ cannot be bound in the end, its devices are released. Decisions about volumes st
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,21 +215,27 @@ class ClaimWriter:
 def _next_step(choice: DeviceChoice, claim: Json, me: Json) -> tuple[Json, bool] | None:
     """Return the next patch that allocates a claim's devices and reserves them for the pod."""
     status = claim.get("status") or _EMPTY
-    users = status.get("reservedFor") or []
-    if any(user["uid"] == me["uid"] for user in users):
+    users, allocated = status.get("reservedFor") or [], status.get("allocation")
+    others = [user for user in users if user["uid"] != me["uid"]]
+    if len(others) < len(users) and (choice.allocation is None or _devices(allocated) == _devices(choice.allocation)):
         return None
     if claim["metadata"].get("deletionTimestamp"):
         raise ClaimError(f"resourceclaim {choice.claim} is being deleted")
-    allocated = status.get("allocation")
     if choice.allocation is None:
         if not allocated:
             raise ClaimError(f"resourceclaim {choice.claim} has lost its devices")
         return {"status": {"reservedFor": [*users, me]}}, True
-    if allocated and users:
+    if allocated and others:
         raise ClaimError(f"resourceclaim {choice.claim} was allocated other devices")
     if allocated:
-        return {"status": {"allocation": None}}, True
+        return {"status": {"allocation": None, "reservedFor": None}}, True
     finalizers = claim["metadata"].get("finalizers") or []
     if PROTECTION not in finalizers:
         return {"metadata": {"finalizers": [*finalizers, PROTECTION]}}, False
     return {"status": {"allocation": dict(choice.allocation), "reservedFor": [me]}}, True
+
+
+def _devices(allocation: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """The devices of an allocation, which servers may complete with other fields."""
+    results = (allocation or _EMPTY).get("devices", _EMPTY).get("results") or []
+    return sorted((result["driver"], result["pool"], result["device"]) for result in results)
