@@ -150,6 +150,22 @@ async def test_a_name_conflict_is_reported_in_the_job_status(cluster: Cluster) -
         await cluster.until(lambda: cluster.phase("taken") == "Running")
 
 
+async def test_a_job_waits_in_its_queue_while_a_pod_of_an_earlier_job_terminates_and_names_it(cluster: Cluster) -> None:
+    cluster.ends = ""
+    spec = {"containers": [{"name": "c", "image": "busybox"}]}
+    metadata = {"name": "again-a-0", "finalizers": ["example.com/keep"]}
+    await cluster.client.create(
+        PODS.raw, cluster.namespace, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    )
+    await cluster.client.delete(PODS.raw, cluster.namespace, "again-a-0", grace=0)
+    async with controller(cluster):
+        await cluster.submit("again", task("a", 2), minAvailable=2)
+        await cluster.until(lambda: cluster.message("again") == "Pod again-a-0 of an earlier job is being deleted")
+        assert (await cluster.group("again"))["spec"]["minMember"] == 2
+        await cluster.client.patch(PODS.raw, cluster.namespace, "again-a-0", {"metadata": {"finalizers": None}})
+        await cluster.until(lambda: cluster.phase("again") == "Running")
+
+
 async def test_a_repeatedly_killed_controller_neither_loses_nor_duplicates_pods(cluster: Cluster) -> None:
     random = Random(5)
     submitted = [f"gang-{number}" for number in range(20)]

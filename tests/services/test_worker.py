@@ -2,17 +2,20 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Connection
-from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, StatusCause, StatusDetails
+from volcanopy.kube.client.errors import Conflict, Forbidden, StatusCause, StatusDetails
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
+from volcanopy.services.controllers.owned_objects import TerminatingError
 from volcanopy.services.controllers.worker import Worker
 
 
 class FailingWorker(Worker):
     """Each reconcile of its one key fails with the error; ``subjects`` counts the events about it."""
 
-    def __init__(self, error: ApiError) -> None:
+    def __init__(self, error: Exception) -> None:
         client = Client(Connection("http://127.0.0.1:9"))
         super().__init__(client, EventRecorder(client, "test"), lambda: datetime.now(UTC))
         self._error, self.subjects = error, 0
@@ -28,7 +31,7 @@ class FailingWorker(Worker):
         raise self._error
 
 
-async def reports_of(error: ApiError, failures: int) -> list[int]:
+async def reports_of(error: Exception, failures: int) -> list[int]:
     """Return how many events each of the failures has led to."""
     worker = FailingWorker(error)
     counts = []
@@ -45,8 +48,16 @@ async def test_an_error_is_reported_at_once() -> None:
     assert await reports_of(Forbidden(403, "Forbidden", "not permitted"), 2) == [1, 1]
 
 
-async def test_a_conflict_is_reported_only_if_it_lasts() -> None:
-    first, *others = await reports_of(Conflict(409, "Conflict", "the object has been modified"), 8)
+@pytest.mark.parametrize(
+    "error",
+    [
+        Conflict(409, "Conflict", "the object has been modified"),
+        TerminatingError("Pod a of an earlier job is being deleted"),
+    ],
+    ids=["a conflict", "an object of an earlier owner that terminates"],
+)
+async def test_what_usually_ends_soon_is_reported_only_if_it_lasts(error: Exception) -> None:
+    first, *others = await reports_of(error, 8)
     assert first == 0
     assert others[-1] == 1
     assert others == sorted(others)

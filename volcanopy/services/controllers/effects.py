@@ -40,6 +40,7 @@ from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import (
     OutdatedError,
+    TerminatingError,
     all_of,
     concerns_all,
     create_owned,
@@ -187,7 +188,7 @@ class JobEffects:
         namespace, owner = job["metadata"]["namespace"], uid_of(job)
         try:
             pod = await self._create(PODS, namespace, effect.manifest, owner)
-        except (Forbidden, Invalid):  # such as a used-up quota, for which the PodGroup waits
+        except (Forbidden, Invalid, TerminatingError):  # such as a used-up quota, for which the PodGroup waits
             if effect.admitted:
                 raise
         else:

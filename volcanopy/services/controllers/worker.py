@@ -23,7 +23,9 @@ log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
 USUAL_CONFLICT = 1.0
-"""Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind."""
+"""Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind.
+Neither is an object of an earlier owner that is being deleted.
+"""
 
 
 class Followed(NamedTuple):
@@ -108,13 +110,13 @@ class Worker(ABC):
                 self.queue.forget(key)  # the object that is reconciled is deleted soon, too: a retry has no use
                 log.info("namespace is being deleted", kind=self.noun, key=key)
                 return "done"
-            if isinstance(error, (Forbidden, Invalid, NameTakenError)):
-                self.rejected(key, error)
-            longest = AFTER_OUTAGE if is_outage(error) else LONGEST_PAUSE
+            longest = AFTER_OUTAGE if isinstance(error, TerminatingError) or is_outage(error) else LONGEST_PAUSE
             pause = self.queue.failed(key, self._random.random, longest)
-            if isinstance(error, TerminatingError) or (isinstance(error, Conflict) and pause < USUAL_CONFLICT):
+            if isinstance(error, (Conflict, TerminatingError)) and pause < USUAL_CONFLICT:
                 log.info("reconcile postponed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
                 return "outdated"
+            if isinstance(error, (Forbidden, Invalid, NameTakenError, TerminatingError)):
+                self.rejected(key, error)
             self._warn(key, "FailedSync", str(error))
             log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
             return "failed"
