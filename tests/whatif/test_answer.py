@@ -51,6 +51,27 @@ def test_evictions_for_a_job_that_starts_now_are_named() -> None:
     assert (answer.start, len(answer.evictions)) == (Start.NOW, 1)
 
 
+@pytest.mark.parametrize(("policy", "start"), [("PreemptLowerPriority", Start.NOW), ("Never", Start.AFTER)])
+def test_pods_of_a_new_job_preempt_by_the_policy_of_their_priority_class(policy: str, start: Start) -> None:
+    rules = config("priority, gang, predicates", "enqueue, allocate, preempt")
+    text = """
+    class low value=1
+    node n1 cpu=4
+    job old priority=low min=1 phase=Running: 2 x cpu=2 on=n1 priority=1
+    """
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    new = batch_job("new", 1, "2", priorityClassName="high")
+    assert job(text, "new", rules, high | {"preemptionPolicy": policy}, new).start == start
+
+
+def test_pods_of_a_new_job_in_the_network_of_their_nodes_do_not_share_a_node_and_a_port() -> None:
+    ports = [{"containerPort": 2222}]
+    container = {"name": "main", "image": "x", "ports": ports, "resources": {"requests": {"cpu": "1"}}}
+    pod = {"hostNetwork": True, "containers": [container]}
+    answer = job(NODES, "train", None, batch_job("train", 2, pod=pod))
+    assert (answer.start, answer.nodes) == (Start.NOW, ("n1", "n2"))
+
+
 def test_a_job_behind_others_starts_after_they_end() -> None:
     text = (
         NODES

@@ -128,6 +128,12 @@ class PodSpec(ReadModel, frozen=True, kw_only=True, gc=False):
         """The names of the init containers that run beside the others: they do not decide whether the pod succeeds."""
         return frozenset(container.name for container in self.init_containers if container.restart_policy == "Always")
 
+    @property
+    def host_ports(self) -> list[ContainerPort]:
+        """The ports of its node that a pod uses: those of containers and sidecars, as kube-scheduler counts them."""
+        sidecars = (container for container in self.init_containers if container.restart_policy == "Always")
+        return [port for container in (*self.containers, *sidecars) for port in container.ports if port.host_port]
+
 
 class PodTemplate(ReadModel, frozen=True, kw_only=True, gc=False):
     """Template of pods."""

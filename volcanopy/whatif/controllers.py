@@ -179,10 +179,12 @@ def create_pod(cluster: Cluster, manifest: Json) -> None:
     classes = cluster.state.priority_classes
     if name and name not in classes and name not in _BUILTIN_CLASSES:
         raise RejectedError(f'pods "{pod_name}" is forbidden: no PriorityClass with name {name} was found')
-    if name:
-        spec["priority"] = classes[name].value if name in classes else _BUILTIN_CLASSES[name]
-    elif default := [item.value for item in classes.values() if item.global_default]:
-        spec["priority"] = min(default)
+    defaults = (item for item in classes.values() if item.global_default)
+    priority_class = classes.get(name) if name else min(defaults, key=lambda item: item.value, default=None)
+    if priority_class is not None:
+        spec = {"preemptionPolicy": priority_class.preemption_policy} | spec | {"priority": priority_class.value}
+    elif name:
+        spec["priority"] = _BUILTIN_CLASSES[name]
     body = {**manifest, "spec": spec, "status": {"phase": "Pending"}}
     quotas = counted(cluster, body, +1)
     for quota in quotas:

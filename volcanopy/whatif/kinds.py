@@ -1,5 +1,6 @@
 """The kinds that a what-if question reads, and the conversion of manifests into the scheduler's read models and back."""
 
+from copy import deepcopy
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
@@ -101,9 +102,27 @@ def read(body: Json, kind: KnownKind) -> Any:
     """Return the read model of a manifest. Raises ManifestError."""
     _check_numbers({name: field for name, field in body.items() if name != "metadata"}, "")
     try:
+        if kind.model is core.Pod:
+            body = _with_host_ports(body)
         return convert(with_namespace(body, kind.namespaced), kind.model)
     except msgspec.ValidationError as error:
         raise ManifestError(field_error(str(error))) from None
+
+
+def _with_host_ports(body: Json) -> Json:
+    """Return the manifest of a pod with the host ports that the API server sets if the pod uses the network of its node."""
+    spec = body.get("spec")
+    if not isinstance(spec, dict) or not spec.get("hostNetwork"):
+        return body
+
+    def mappings(value: Any) -> list[Json]:
+        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+    body = deepcopy(body)
+    for container in mappings(body["spec"].get("containers")) + mappings(body["spec"].get("initContainers")):
+        for port in mappings(container.get("ports")):
+            port.setdefault("hostPort", port.get("containerPort", 0))
+    return body
 
 
 def _check_numbers(value: Any, path: str) -> None:

@@ -189,6 +189,19 @@ def test_host_ports_conflict_on_one_address_or_all(
     assert bool(rejected(plugin(stage), stage)) is conflict
 
 
+@pytest.mark.parametrize(("restart_policy", "conflict"), [("", False), ("Always", True)])
+def test_ports_of_init_containers_conflict_only_if_these_keep_running(restart_policy: str, conflict: bool) -> None:
+    ports = (core.ContainerPort(host_port=80),)
+    first = core.Container(ports=ports, restart_policy=restart_policy)
+
+    def with_port(name: str, on: str = "") -> core.Pod:
+        bare = pod(name, on=on)
+        return msgspec.structs.replace(bare, spec=msgspec.structs.replace(bare.spec, init_containers=(first,)))
+
+    stage = Stage([node("n1"), with_port("old", "n1"), with_port("new")])
+    assert bool(rejected(plugin(stage), stage)) is conflict
+
+
 def test_the_first_pod_with_affinity_to_itself_fits_anywhere() -> None:
     mates = near(term("web", "zone"))
     stage = Stage([*ZONES, *(pod(name, app="web", affinity=mates) for name in ("first", "new"))])

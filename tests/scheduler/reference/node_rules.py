@@ -83,8 +83,9 @@ def untolerated(pod: core.Pod, node: core.Node) -> core.Taint | None:
 
 
 def host_ports(pod: core.Pod) -> Iterable[tuple[str, str, int]]:
-    """Address, protocol and number of the pod's host ports."""
-    for container in (*pod.spec.init_containers, *pod.spec.containers):
+    """Address, protocol and number of the pod's host ports; only init containers that keep running have any."""
+    sidecars = [container for container in pod.spec.init_containers if container.restart_policy == "Always"]
+    for container in (*sidecars, *pod.spec.containers):
         for port in container.ports:
             if port.host_port:
                 yield port.host_ip or "0.0.0.0", port.protocol, port.host_port

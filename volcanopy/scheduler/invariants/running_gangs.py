@@ -66,7 +66,7 @@ def _missing_members(moves: Moves, job: int) -> Rows:
     if snapshot.queues.objects[jobs.queue[job]] is None or len(np.unique(tasks.shape[waiting])) > 1:
         return none
     shape = int(tasks.shape[waiting[0]])
-    ports = any(port.host_port for container in shapes.specs[shape].containers for port in container.ports)
+    ports = shapes.specs[shape].host_ports
     if shapes.terms[shape] is not None or shapes.matched[shape] or shape in shapes.claiming or ports:
         return none
     counted = PRESENT[moves.status].copy()

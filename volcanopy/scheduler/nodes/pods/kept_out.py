@@ -22,7 +22,7 @@ def is_kept_out(cluster: Cluster, shapes: Iterable[Sequence[TaskView]], free: In
 def _slots(cluster: Cluster, task: TaskView, free: Ints) -> float:
     """Return an upper bound on the number of equal tasks that can be placed now; infinity where pods do not matter."""
     terms = task.terms
-    has_ports = any(port.host_port for container in task.spec.containers for port in container.ports)
+    has_ports = bool(task.spec.host_ports)
     anti_affinity = () if terms is None else terms.anti_affinity
     claims = [cluster.snapshot.claim_tables.claims.get(claim.key) for claim in pod_claims.volumes(task.pod)]
     exclusive = any(claim is not None and storage.EXCLUSIVE in claim.spec.access_modes for claim in claims)

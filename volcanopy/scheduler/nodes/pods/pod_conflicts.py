@@ -44,7 +44,5 @@ def _by_port(shapes: ShapeTable) -> dict[Port, Addresses]:
 
 
 def _ports(spec: core.PodSpec) -> Iterator[tuple[Port, str]]:
-    for container in (*spec.init_containers, *spec.containers):
-        for port in container.ports:
-            if port.host_port > 0:
-                yield (port.protocol or "TCP", port.host_port), port.host_ip or ANY_ADDRESS
+    for port in spec.host_ports:
+        yield (port.protocol or "TCP", port.host_port), port.host_ip or ANY_ADDRESS
