@@ -96,6 +96,18 @@ def test_a_sibling_gives_back_what_its_owner_requests() -> None:
     assert evicted == ["d"] * 6
 
 
+@pytest.mark.parametrize("level", [None, 0])
+def test_a_gang_reclaims_what_its_queue_deserves_where_the_cluster_is_smaller_than_all_shares(
+    level: int | None,
+) -> None:
+    """Its sibling has inherited only what the cluster has left of the parent's share beside the other queue."""
+    text = nodes(9) + TEAMS.format(lab="deserved.cpu=6", desk="deserved.cpu=2")
+    text += f"job o queue=other min=1: 4 x cpu=1 on={on(0, 4)}\njob d queue=desk min=1: 5 x cpu=1 on={on(4, 9)}\n"
+    counts, evicted = outcome(text + "job l queue=lab: 3 x cpu=1\n", level)
+    assert counts == {"o": 4, "d": 2, "l": 3}
+    assert evicted == ["d"] * 3
+
+
 @examples(25)
 @given(st.tuples(*[st.integers(0, 6)] * 3), st.integers(0, 12), st.integers(0, 12))
 def test_siblings_together_use_what_their_parent_deserves(deserved: tuple[int, int, int], lab: int, desk: int) -> None:

@@ -41,14 +41,13 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
     def open(self) -> None:
         """Compute the limits and the fair shares."""
         snapshot = self.cluster.snapshot
-        queues = snapshot.queues
+        queues, whole = snapshot.queues, np.where(snapshot.total > 0, snapshot.total, UNLIMITED)
         self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
         self._reserved: Ints = self._bounds.reserved
         if self.hierarchy:
             fair_share = queues.deserved.values
             levels = Levels(queues)
             capability = levels.inherited(self._bounds.limit)
-            whole = np.where(snapshot.total > 0, snapshot.total, UNLIMITED)
             self._limit = levels.limits(whole, self._reserved, capability)
             # Admission is not limited by the cluster, which may be scaled up.
             self._admission_limit = levels.limits(np.full_like(whole, UNLIMITED), self._reserved, capability)
@@ -60,7 +59,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
         self._has_fair_share: Mask = queues.deserved_set | (self._reserved > 0)
         if self.hierarchy and self.args.level is None:
             self._fair_share, self._has_fair_share = _inherited_shares(
-                queues, self._fair_share, self._has_fair_share, self._requested(), self._reserved
+                queues, whole, self._fair_share, self._has_fair_share, self._requested(), self._reserved
             )
         self._due = Due(snapshot, self._fair_share)
         self._amounts = OrderedAmounts(self.cluster, tree=self.hierarchy)
@@ -114,7 +113,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
 
 
 def _inherited_shares(
-    queues: QueueTable, own: Ints, named: Mask, requested: Ints, guaranteed: Ints
+    queues: QueueTable, total: Ints, own: Ints, named: Mask, requested: Ints, guaranteed: Ints
 ) -> tuple[Ints, Mask]:
     """Return the (R, Q) shares with what queues inherit, and for which resources queues have a share.
 
@@ -125,18 +124,21 @@ def _inherited_shares(
     2. The rest is divided by weight among the children that request more, at most what they request.
     3. A child's share is the larger of its own and what 1 and 2 give it.
 
+    Where the cluster is smaller than the shares, the rest in 2 is that of what other queues at each level do not keep.
+
     ``own`` are the shares of the queues themselves, of the resources ``named``; ``requested`` includes descendants.
     """
     shares, has_share = own.copy(), named.copy()
+    available = np.repeat(total[:, None], len(queues), axis=1)
     for row, children in queues.families:
-        if queues.names[row] == "root":
-            continue
-        for dim in np.flatnonzero(has_share[:, row]).tolist():
-            demand = requested[dim, children]
-            kept = np.maximum(np.minimum(own[dim, children], demand), guaranteed[dim, children])
-            rest = int(shares[dim, row] - kept.sum())
-            more = np.maximum(demand - kept, 0)
-            given = kept + divided(max(rest, 0), queues.weight[children], np.zeros_like(more), more)
+        kept = np.maximum(np.minimum(own[:, children], requested[:, children]), guaranteed[:, children])
+        more = np.maximum(requested[:, children] - kept, 0)
+        covered = np.where(has_share[:, row], np.minimum(shares[:, row], available[:, row]), available[:, row])
+        rest = covered - kept.sum(axis=1)
+        available[:, children] = rest[:, None] + kept
+        for dim in () if queues.names[row] == "root" else np.flatnonzero(has_share[:, row]).tolist():
+            weights, none = queues.weight[children], np.zeros_like(more[dim])
+            given = kept[dim] + divided(max(int(rest[dim]), 0), weights, none, more[dim])
             shares[dim, children] = np.maximum(own[dim, children], given)
             has_share[dim, children] = True
     return shares, has_share
