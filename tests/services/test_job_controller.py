@@ -15,6 +15,16 @@ from volcanopy.services.controllers.jobs import is_starting
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 
 
+WEBHOOKS: Kind[Json] = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+    dict,
+)
+
+
 async def test_a_job_goes_from_pending_to_completed(cluster: Cluster) -> None:
     async with controller(cluster):
         await cluster.submit("hello", task("a", 2), task("b", 1), plugins={"env": [], "svc": [], "ssh": []})
@@ -164,6 +174,28 @@ async def test_a_job_waits_in_its_queue_while_a_pod_of_an_earlier_job_terminates
         assert (await cluster.group("again"))["spec"]["minMember"] == 2
         await cluster.client.patch(PODS.raw, cluster.namespace, "again-a-0", {"metadata": {"finalizers": None}})
         await cluster.until(lambda: cluster.phase("again") == "Running")
+
+
+async def test_a_job_waits_in_its_queue_while_a_webhook_for_pods_cannot_be_called_and_names_it(
+    cluster: Cluster,
+) -> None:
+    cluster.ends = ""
+    name = f"{cluster.namespace}.policy.example.com"
+    hook = {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.namespace}},
+    }
+    await cluster.client.create(WEBHOOKS, None, {"metadata": {"name": name}, "webhooks": [hook]})
+    async with controller(cluster):
+        await cluster.submit("waits", task("a", 2), minAvailable=2)
+        await cluster.until(lambda: f'failed calling webhook "{name}"' in cluster.message("waits"))
+        assert (await cluster.group("waits"))["spec"]["minMember"] == 2
+        await cluster.client.delete(WEBHOOKS, None, name)
+        await cluster.until(lambda: cluster.phase("waits") == "Running")
 
 
 async def test_a_repeatedly_killed_controller_neither_loses_nor_duplicates_pods(cluster: Cluster) -> None:

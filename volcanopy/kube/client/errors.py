@@ -115,10 +115,15 @@ class ApiError(KubeError):
         return any(cause.reason == reason for cause in (self.details and self.details.causes) or ())
 
     @property
+    def of_webhook(self) -> bool:
+        """Whether an admission webhook cannot be called, because its node is lost for example."""
+        return _NO_WEBHOOK in self.message
+
+    @property
     def maybe_applied(self) -> bool:
-        """Whether a write with this response may have been applied nevertheless (server-side failures). A webhook that
-        cannot be called, because its node is lost for example, is called before anything is stored."""
-        return self.code >= 500 and _NO_WEBHOOK not in self.message
+        """Whether a write with this response may have been applied nevertheless (server-side failures). Webhooks are called
+        before anything is stored."""
+        return self.code >= 500 and not self.of_webhook
 
 
 class NotFound(ApiError):

@@ -22,7 +22,7 @@ from volcanopy.api.core import Pod, PodGroup
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import Conflict, Forbidden, Invalid, NotFound
+from volcanopy.kube.client.errors import Conflict, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import (
     COMMANDS,
@@ -40,13 +40,13 @@ from volcanopy.services.controllers.job_cache import JobCache, key_of, uid_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter, is_final
 from volcanopy.services.controllers.owned_objects import (
     OutdatedError,
-    TerminatingError,
     all_of,
     concerns_all,
     create_owned,
     delete_same,
     existing_object,
     is_controlled,
+    is_rejection,
 )
 from volcanopy.services.controllers.reconcile_metrics import phase_changed, pod_made
 from volcanopy.services.controllers.run_times import RunTimes
@@ -188,9 +188,9 @@ class JobEffects:
         namespace, owner = job["metadata"]["namespace"], uid_of(job)
         try:
             pod = await self._create(PODS, namespace, effect.manifest, owner)
-        except (Forbidden, Invalid, TerminatingError):  # such as a used-up quota, for which the PodGroup waits
-            if effect.admitted:
-                raise
+        except Exception as error:
+            if effect.admitted or not is_rejection(error):
+                raise  # else the PodGroup waits, for the quota for example
         else:
             self._cache.pod_made(owner, pod)
             pod_made(job, self._now())

@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 import structlog
 
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import AlreadyExists, Conflict, Forbidden, NotFound, NotLeading, is_outage
+from volcanopy.kube.client.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotLeading,
+    is_outage,
+)
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.write_slots import WriteSlots
 
@@ -119,6 +128,12 @@ async def all_of(
 
     await asyncio.gather(*(apply() for _ in range(max(slots.limit // PART_OF_AN_OBJECT, 1))))
     return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
+
+
+def is_rejection(error: Exception) -> bool:
+    """Whether an object cannot be created as it is now, while other objects may be, such as pods beyond a used-up quota."""
+    is_own = isinstance(error, (Forbidden, Invalid, NameTakenError, TerminatingError))
+    return is_own or (isinstance(error, ApiError) and error.of_webhook)
 
 
 def concerns_all(error: Exception) -> bool:

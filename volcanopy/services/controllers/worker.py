@@ -12,10 +12,10 @@ from volcanopy.kube.cache.optional_kinds import OptionalReflector
 from volcanopy.kube.cache.watch import Reflector, each_alone
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE
-from volcanopy.kube.client.errors import ApiError, Conflict, Forbidden, Invalid, KubeError, NotLeading, is_outage
+from volcanopy.kube.client.errors import ApiError, Conflict, KubeError, NotLeading, is_outage
 from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.writes.event_writer import EventRecorder, ObjectReference
-from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError, TerminatingError
+from volcanopy.services.controllers.owned_objects import NameTakenError, OutdatedError, TerminatingError, is_rejection
 from volcanopy.services.controllers.reconcile_metrics import track_reconcile
 from volcanopy.services.controllers.workqueue import LONGEST_PAUSE, WorkQueue
 
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 LEAST_PAUSE = 0.05
 USUAL_CONFLICT = 1.0
 """Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind.
-Neither is an object of an earlier owner that is being deleted.
+Neither is an object of an earlier owner that is being deleted, nor in a status a webhook that cannot be called.
 """
 
 
@@ -115,7 +115,7 @@ class Worker(ABC):
             if isinstance(error, (Conflict, TerminatingError)) and pause < USUAL_CONFLICT:
                 log.info("reconcile postponed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
                 return "outdated"
-            if isinstance(error, (Forbidden, Invalid, NameTakenError, TerminatingError)):
+            if is_rejection(error) and (pause >= USUAL_CONFLICT or not is_outage(error)):
                 self.rejected(key, error)
             self._warn(key, "FailedSync", str(error))
             log.warning("reconcile failed", kind=self.noun, key=key, retry_in=round(pause, 2), error=str(error))
