@@ -74,11 +74,9 @@ class Shapes:
         bound_to_namespace = bool(volumes or spec.resource_claims)
         key = _ENCODE(
             (
-                [(c.resources, [p for p in c.ports if p.host_port], c.image) for c in spec.containers],
-                [
-                    (c.resources, [p for p in c.ports if p.host_port], c.restart_policy, c.image)
-                    for c in spec.init_containers
-                ],
+                [(c.resources, c.image) for c in spec.containers],
+                [(c.resources, c.restart_policy, c.image) for c in spec.init_containers],
+                spec.host_ports,
                 spec.overhead,
                 spec.resources,
                 spec.node_selector,

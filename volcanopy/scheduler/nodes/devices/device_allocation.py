@@ -125,27 +125,13 @@ class _DeviceSearch:
             if suitable.fault:
                 self.fault = suitable.fault
                 return False
-            takes_all = request.allocation_mode == "All"
-            requested = len(suitable.items) if takes_all else max(request.count, 1)
-            if of_claim + requested > MAX_DEVICES:
-                if len(device_request.options) == 1:
-                    self.fault = f'request "{name}" exceeds the {MAX_DEVICES} devices that a resourceclaim may have'
-            elif takes_all:
-                if self._take_all(number, name, request, suitable.items):
-                    return True
-            else:
+            requested = len(suitable.items) if request.allocation_mode == "All" else max(request.count, 1)
+            if of_claim + requested <= MAX_DEVICES:
                 items = [item for item in suitable.items if item.complete]
-                if len(items) >= requested and self._take(number, name, request, items, 0, requested):
+                if requested and self._take(number, name, request, items, 0, requested):
                     return True
-        return False
-
-    def _take_all(self, number: int, name: str, request: devices.ExactRequest, items: Sequence[Item]) -> bool:
-        before = len(self.allocated)
-        are_taken = all(item.complete and self._try(number, name, request, item) for item in items)
-        if items and are_taken and self.place(number + 1):
-            return True
-        while len(self.allocated) > before:
-            self._release()
+            elif len(device_request.options) == 1:
+                self.fault = f'request "{name}" exceeds the {MAX_DEVICES} devices that a resourceclaim may have'
         return False
 
     def _take(
@@ -188,10 +174,8 @@ class _DeviceSearch:
     def _satisfies_constraints(self, device: AllocatedDevice) -> bool:
         """Return whether a device satisfies the claim's constraints together with the devices allocated so far."""
         for constraint in self._constraints[device.claim]:
-            if not _applies(constraint, device.name):
-                continue
             name = constraint.match_attribute or constraint.distinct_attribute
-            if name is None:
+            if name is None or not _applies(constraint, device.name):
                 continue
             own = device.item.attribute(name)
             if own is None:
