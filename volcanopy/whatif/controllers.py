@@ -26,6 +26,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.whatif import kinds
 from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.volume_claims import create_claim, create_ephemeral_claims
 
 _STEPS = 20
 """The most reconciliations of a job between two cycles."""
@@ -117,7 +118,7 @@ class JobControllers:
                 claim = f"{namespace}/{effect.manifest['metadata']['name']}"
                 kind = effect.manifest["kind"]
                 if kind == "PersistentVolumeClaim" and (kind, claim) not in cluster.objects:
-                    cluster.put_manifest(self._created(effect.manifest))
+                    create_claim(cluster, self._created(effect.manifest))
             case effects.DeleteCommand():
                 cluster.remove("Command", f"{namespace}/{effect.name}")
             case effects.DeleteJob():
@@ -190,6 +191,7 @@ def create_pod(cluster: Cluster, manifest: Json) -> None:
     for quota in quotas:
         _check(quota, pod_name, pod_usage(spec))
     cluster.put_manifest(body)
+    create_ephemeral_claims(cluster, body)
     for quota in quotas:
         cluster.put(quota)
 

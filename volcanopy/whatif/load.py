@@ -24,6 +24,7 @@ from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new, templates_of
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
+from volcanopy.whatif.volume_claims import create_claim
 
 _REVIEWED = ("Queue", "HyperNode")
 """Kinds of which new objects are reviewed where they are."""
@@ -94,7 +95,12 @@ def review(loaded: Loaded) -> None:
 
 
 def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
-    """Submit the new workloads: review them, and create the jobs of cron jobs and flows. Raises ManifestError."""
+    """Submit the new claims and workloads: review these, and create the jobs of cron jobs and flows. Raises ManifestError."""
+    cluster = loaded.cluster
+    for key, claim in cluster.of_kind("PersistentVolumeClaim").items():
+        if not claim.metadata.uid and not claim.spec.volume_name:
+            create_claim(cluster, kinds.created(cluster.body("PersistentVolumeClaim", key), now))
+    cluster.commit()
     if loaded.new:
         add_default_queue(loaded)
         if not loaded.cluster.of_kind("Node"):

@@ -1,0 +1,67 @@
+"""Volume claims of new jobs and pods, as the API server and the volume controllers complete them.
+
+1. A claim that names no class gets the default class: the newest one, of equals the first by name.
+2. If its class provisions volumes at once, it is bound to a new volume, of the topologies that the class allows.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from volcanopy.api.builtin import storage
+from volcanopy.api.model import Json
+from volcanopy.whatif import kinds
+from volcanopy.whatif.cluster import Cluster
+
+IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+
+
+def create_claim(cluster: Cluster, manifest: Json) -> None:
+    """Insert a claim, with the volume that is provisioned for it at once. Raises ManifestError."""
+    claim = kinds.read(manifest, kinds.BY_MODEL[storage.PersistentVolumeClaim])
+    spec, metadata = dict(manifest.get("spec") or {}), manifest["metadata"]
+    if spec.get("storageClassName") is None:
+        spec["storageClassName"] = _default_class(cluster)
+    storage_class = cluster.of_kind("StorageClass").get(spec["storageClassName"])
+    status: Json = {"phase": "Pending"}
+    if storage_class is not None and storage_class.provisions and not storage_class.waits:
+        spec["volumeName"], status = f"pvc-{metadata['uid']}", {"phase": "Bound"}
+        volume: Json = {
+            "capacity": dict(claim.spec.resources.requests),
+            "accessModes": list(claim.spec.access_modes),
+            "volumeMode": claim.spec.volume_mode,
+            "storageClassName": spec["storageClassName"],
+            "claimRef": {key: metadata[key] for key in ("name", "namespace", "uid")},
+        }
+        terms = [{"matchExpressions": list(_expressions(term))} for term in storage_class.allowed_topologies]
+        if terms:
+            volume["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": spec["volumeName"]}}
+        cluster.put_manifest(body | {"spec": volume, "status": status})
+    cluster.put_manifest(manifest | {"spec": spec, "status": status})
+
+
+def create_ephemeral_claims(cluster: Cluster, pod: Json) -> None:
+    """Insert the claims that are made from the templates of a pod's ephemeral volumes. Raises ManifestError."""
+    metadata = pod["metadata"]
+    for volume in pod["spec"].get("volumes") or ():
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if isinstance(template, dict):
+            name = f"{metadata['name']}-{volume['name']}"
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+            claim = {"name": name, "namespace": metadata["namespace"], "uid": f"{metadata['uid']}-{volume['name']}"}
+            body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": template.get("spec") or {}}
+            create_claim(cluster, body | {"metadata": claim | {"ownerReferences": [owner | {"controller": True}]}})
+
+
+def _default_class(cluster: Cluster) -> str:
+    """Return the name of the default class, empty without any."""
+    classes: dict[str, storage.StorageClass] = cluster.of_kind("StorageClass")
+    defaults = [item.metadata for item in classes.values() if item.metadata.annotations.get(IS_DEFAULT) == "true"]
+    earliest = datetime.min.replace(tzinfo=UTC)
+    newest = max((item.creation_timestamp or earliest for item in defaults), default=earliest)
+    return next((item.name for item in defaults if (item.creation_timestamp or earliest) == newest), "")
+
+
+def _expressions(term: storage.TopologyTerm) -> Iterator[Json]:
+    for requirement in term.match_label_expressions:
+        yield {"key": requirement.key, "operator": "In", "values": list(requirement.values)}
