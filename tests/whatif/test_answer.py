@@ -99,10 +99,19 @@ def test_claims_of_a_new_job_get_volumes_of_the_default_class(mode: str, volume:
         "new": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
     }
     pod = {"volumes": volumes.get(volume, [])}
-    of_job = {"volumes": [{"mountPath": "/data", "volumeClaim": CLAIM}]} if volume == "of the job" else {}
+    of_job: dict[str, Any] = (
+        {"volumes": [{"mountPath": "/data", "volumeClaim": CLAIM}]} if volume == "of the job" else {}
+    )
     new = [*classes, *([claim] if volume == "new" else []), batch_job("train", 2, pod=pod, **of_job)]
     answer = job("node n1 cpu=4 zone=a\nnode n2 cpu=4 zone=b", "train", None, *new)
     assert (answer.start, answer.nodes) == (Start.NOW, ("n2",))
+
+
+def test_a_claim_of_a_new_job_that_the_api_server_rejects_is_the_headline() -> None:
+    volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": "ReadWriteOnce"}}]
+    answer = job(NODES, "train", None, batch_job("train", 2, volumes=volumes))
+    assert answer.start is Start.NEVER
+    assert answer.message == 'PersistentVolumeClaim "train-volume-0": spec.accessModes must be a list, not text'
 
 
 def test_a_job_behind_others_starts_after_they_end() -> None:

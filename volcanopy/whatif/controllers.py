@@ -76,7 +76,7 @@ class JobControllers:
             try:
                 for effect in plan.effects:
                     acted |= self._apply(body, job, effect)
-            except RejectedError as rejection:
+            except (RejectedError, kinds.ManifestError) as rejection:
                 self.troubles[key] = str(rejection)
                 acted |= str(rejection) != before
             has_changed |= acted
@@ -114,11 +114,11 @@ class JobControllers:
             case effects.DeletePod():
                 delete_pod(cluster, f"{namespace}/{effect.name}")
             case effects.ApplyObject():
-                self._applied[key] = self._applied.get(key, {}) | {effect.key: effect.digest}
                 claim = f"{namespace}/{effect.manifest['metadata']['name']}"
                 kind = effect.manifest["kind"]
                 if kind == "PersistentVolumeClaim" and (kind, claim) not in cluster.objects:
                     create_claim(cluster, self._created(effect.manifest))
+                self._applied[key] = self._applied.get(key, {}) | {effect.key: effect.digest}
             case effects.DeleteCommand():
                 cluster.remove("Command", f"{namespace}/{effect.name}")
             case effects.DeleteJob():

@@ -97,9 +97,9 @@ def review(loaded: Loaded) -> None:
 def submit(loaded: Loaded, now: datetime, user: User = SUPERUSER, registry: Registry = JOB_PLUGINS) -> None:
     """Submit the new claims and workloads: review these, and create the jobs of cron jobs and flows. Raises ManifestError."""
     cluster = loaded.cluster
-    for key, claim in cluster.of_kind("PersistentVolumeClaim").items():
+    for name, claim in cluster.of_kind("PersistentVolumeClaim").items():
         if not claim.metadata.uid and not claim.spec.volume_name:
-            create_claim(cluster, kinds.created(cluster.body("PersistentVolumeClaim", key), now))
+            create_claim(cluster, kinds.created(cluster.body("PersistentVolumeClaim", name), now))
     cluster.commit()
     if loaded.new:
         add_default_queue(loaded)

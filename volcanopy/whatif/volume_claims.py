@@ -17,8 +17,12 @@ IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 def create_claim(cluster: Cluster, manifest: Json) -> None:
     """Insert a claim, with the volume that is provisioned for it at once. Raises ManifestError."""
-    claim = kinds.read(manifest, kinds.BY_MODEL[storage.PersistentVolumeClaim])
-    spec, metadata = dict(manifest.get("spec") or {}), manifest["metadata"]
+    metadata = manifest["metadata"]
+    try:
+        claim = kinds.read(manifest, kinds.BY_MODEL[storage.PersistentVolumeClaim])
+    except kinds.ManifestError as error:
+        raise kinds.ManifestError(f'PersistentVolumeClaim "{metadata["name"]}": {error}') from None
+    spec = dict(manifest.get("spec") or {})
     if spec.get("storageClassName") is None:
         spec["storageClassName"] = _default_class(cluster)
     storage_class = cluster.of_kind("StorageClass").get(spec["storageClassName"])
