@@ -1,7 +1,6 @@
 """When jobs start, why they never do, and the remedies of each kind."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -71,47 +70,6 @@ def test_pods_of_a_new_job_in_the_network_of_their_nodes_do_not_share_a_node_and
     pod = {"hostNetwork": True, "containers": [container]}
     answer = job(NODES, "train", None, batch_job("train", 2, pod=pod))
     assert (answer.start, answer.nodes) == (Start.NOW, ("n1", "n2"))
-
-
-CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "disks.example.com"}
-
-
-def storage_class(name: str, created: str, zone: str, mode: str) -> dict[str, Any]:
-    """A default class, whose volumes are in one zone."""
-    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
-    term = {"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]}
-    metadata = {"name": name, "annotations": annotations, "creationTimestamp": created}
-    return CLASS | {"metadata": metadata, "volumeBindingMode": mode, "allowedTopologies": [term]}
-
-
-@pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
-@pytest.mark.parametrize("volume", ["of the job", "of the pods", "new"])
-def test_claims_of_a_new_job_get_volumes_of_the_default_class(mode: str, volume: str) -> None:
-    """The class that was created last is the default one."""
-    classes = [
-        storage_class("a", "2029-01-01T00:00:00Z", "a", mode),
-        storage_class("b", "2029-02-01T00:00:00Z", "b", mode),
-    ]
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": CLAIM}
-    volumes = {
-        "of the pods": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}],
-        "new": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
-    }
-    pod = {"volumes": volumes.get(volume, [])}
-    of_job: dict[str, Any] = (
-        {"volumes": [{"mountPath": "/data", "volumeClaim": CLAIM}]} if volume == "of the job" else {}
-    )
-    new = [*classes, *([claim] if volume == "new" else []), batch_job("train", 2, pod=pod, **of_job)]
-    answer = job("node n1 cpu=4 zone=a\nnode n2 cpu=4 zone=b", "train", None, *new)
-    assert (answer.start, answer.nodes) == (Start.NOW, ("n2",))
-
-
-def test_a_claim_of_a_new_job_that_the_api_server_rejects_is_the_headline() -> None:
-    volumes = [{"mountPath": "/data", "volumeClaim": {"accessModes": "ReadWriteOnce"}}]
-    answer = job(NODES, "train", None, batch_job("train", 2, volumes=volumes))
-    assert answer.start is Start.NEVER
-    assert answer.message == 'PersistentVolumeClaim "train-volume-0": spec.accessModes must be a list, not text'
 
 
 def test_a_job_behind_others_starts_after_they_end() -> None:

@@ -13,10 +13,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from volcanopy.api import core, names
+from volcanopy.api.builtin import pod_claims
 from volcanopy.api.model import Json
+from volcanopy.scheduler.cache.claim_cache import assume_devices, assume_volume
 from volcanopy.scheduler.cache.cluster_cache import Object, State
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
+from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import READY
 from volcanopy.whatif import kinds
@@ -71,6 +74,8 @@ class Cluster:
         key = (type(item).__name__, item.metadata.key)
         self._set(key, item, body)
         self.state.upsert(item)
+        if isinstance(item, core.Pod) and item.status.phase in {"Succeeded", "Failed"}:
+            self._release_devices(item)
 
     def put_copies(self, pods: Sequence[core.Pod]) -> None:
         """Insert new pods of a job of this scheduler that are equal but for names and task numbers."""
@@ -104,6 +109,38 @@ class Cluster:
         self._set((kind, key), None)
         if not isinstance(item, dict):
             self.state.delete(item)
+        if isinstance(item, core.Pod):
+            self._release_devices(item)
+
+    def bind_claims(self, bind: Bind) -> None:
+        """Give the claims of a pod the volumes and devices of its bind."""
+        pod = self.pod(bind.pod)
+        if bind.claims is None or pod is None:
+            return
+        by_kind: dict[str, dict[str, Any]] = {
+            "PersistentVolumeClaim": {choice.claim: None for choice in bind.claims.volumes},
+            "PersistentVolume": {choice.volume: None for choice in bind.claims.volumes if choice.volume},
+            "ResourceClaim": {choice.claim: None for choice in bind.claims.devices},
+        }
+        for kind, items in by_kind.items():
+            items.update((key, self.objects[kind, key]) for key in items)
+        for volume in bind.claims.volumes:
+            assume_volume(volume, bind.node, by_kind["PersistentVolumeClaim"], by_kind["PersistentVolume"])
+        for device in bind.claims.devices:
+            assume_devices(device, pod.metadata.name, pod.metadata.uid, by_kind["ResourceClaim"])
+        for items in by_kind.values():
+            for item in items.values():
+                self.put(item)
+
+    def _release_devices(self, pod: core.Pod) -> None:
+        """Take back the devices of a pod that has ended, as the controller of claims does."""
+        for requested in pod_claims.devices(pod):
+            claim = self.objects.get(("ResourceClaim", requested.key))
+            users = claim.status.reserved_for if claim is not None else ()
+            other_users = tuple(user for user in users if user.uid != pod.metadata.uid)
+            if claim is not None and len(other_users) < len(users):
+                allocation = claim.status.allocation if other_users else None
+                self.put(replace(claim, status=replace(claim.status, reserved_for=other_users, allocation=allocation)))
 
     def commit(self) -> None:
         """Keep all changes so far: later trials do not take them back."""
@@ -181,6 +218,9 @@ class Cluster:
             if isinstance(item, dict):
                 cluster.put_workload(item)
         cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in objects)
+        for key, item in self.objects.items():
+            if key not in objects and isinstance(item, core.Pod):
+                cluster._release_devices(item)
         cluster.commit()
         return cluster
 

@@ -26,7 +26,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.whatif import kinds
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.volume_claims import create_claim, create_ephemeral_claims
+from volcanopy.whatif.new_claims import create_claim, create_claims_of_pod
 
 _STEPS = 20
 """The most reconciliations of a job between two cycles."""
@@ -191,7 +191,7 @@ def create_pod(cluster: Cluster, manifest: Json) -> None:
     for quota in quotas:
         _check(quota, pod_name, pod_usage(spec))
     cluster.put_manifest(body)
-    create_ephemeral_claims(cluster, body)
+    create_claims_of_pod(cluster, body)
     for quota in quotas:
         cluster.put(quota)
 

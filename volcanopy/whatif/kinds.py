@@ -72,8 +72,9 @@ WORKLOADS: dict[tuple[str, str], bool] = {
     (names.FLOW, "JobFlow"): True,
     (names.FLOW, "JobTemplate"): True,
     (names.BUS, "Command"): True,
+    (devices.GROUP, "ResourceClaimTemplate"): True,
 }
-"""Kinds of volcanopy's controllers, all namespaced."""
+"""Kinds of controllers, all namespaced."""
 
 
 def group_of(body: Json) -> str:

@@ -24,7 +24,7 @@ from volcanopy.whatif import kinds
 from volcanopy.whatif.admission import SUPERUSER, admit, problems_of_new, templates_of
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
-from volcanopy.whatif.volume_claims import create_claim
+from volcanopy.whatif.new_claims import create_claim
 
 _REVIEWED = ("Queue", "HyperNode")
 """Kinds of which new objects are reviewed where they are."""
@@ -75,7 +75,7 @@ def load(
     cluster.bodies.update(manifests)
     result = Loaded(cluster, unknown=unknown)
     for key, body in workloads.items():
-        if body["metadata"].get("uid") or body["kind"] in {"JobTemplate", "Command"}:
+        if body["metadata"].get("uid") or body["kind"] in {"JobTemplate", "Command", "ResourceClaimTemplate"}:
             cluster.put_workload(body)
         else:
             result.new[key] = body

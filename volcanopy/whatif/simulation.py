@@ -11,6 +11,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from volcanopy.api import core
+from volcanopy.api.builtin import pod_claims
 from volcanopy.scheduler.cache.cluster_cache import Object
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict, Nominate, Plan, SetPodGroup, SetQueue
@@ -104,13 +105,25 @@ class Simulation:
                         annotations=self._annotations.pop(pod.metadata.key, pod.metadata.annotations),
                     ),
                     spec=replace(pod.spec, node_name=""),
-                    status=core.PodStatus(phase="Pending"),
+                    status=core.PodStatus(phase="Pending", resource_claim_statuses=pod.status.resource_claim_statuses),
                 )
             )
+            self._renew_claims(pod)
+
+    def _renew_claims(self, pod: core.Pod) -> None:
+        """Make the own claims of a pod those of the pod that is created in its place."""
+        keys = [("ResourceClaim", requested.key) for requested in pod_claims.devices(pod) if requested.own]
+        keys += [("PersistentVolumeClaim", requested.key) for requested in pod_claims.volumes(pod) if requested.own]
+        owner = core.OwnerReference(kind="Pod", name=pod.metadata.name, uid=f"{pod.metadata.uid}'", controller=True)
+        for key in keys:
+            claim = self.cluster.objects.get(key)
+            if claim is not None:
+                self.cluster.put(replace(claim, metadata=replace(claim.metadata, owner_references=(owner,))))
 
     def _apply(self, effect: Effect) -> None:
         match effect:
             case Bind(key, node):
+                self.cluster.bind_claims(effect)
                 self._change(key, node=node, phase="Running", annotations=effect.annotations)
             case Evict(key):
                 pod = self.pod(key)

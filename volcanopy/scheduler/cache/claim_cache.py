@@ -117,9 +117,9 @@ class ClaimCache:
         for (pod, uid), bind in self._assumed.items():
             assert bind.claims is not None
             for choice in bind.claims.volumes:
-                _assume_volume(choice, bind.node, claims, volumes)
+                assume_volume(choice, bind.node, claims, volumes)
             for device_choice in bind.claims.devices:
-                _assume_devices(device_choice, pod.partition("/")[2], uid, device_claims)
+                assume_devices(device_choice, pod.partition("/")[2], uid, device_claims)
         return ClaimTables(
             claims=claims,
             volumes=volumes,
@@ -154,12 +154,13 @@ def attachable_volume(
     return storage_class.provisioner, claim.metadata.key
 
 
-def _assume_volume(
+def assume_volume(
     choice: VolumeChoice,
     node: str,
     claims: dict[str, storage.PersistentVolumeClaim],
     volumes: dict[str, storage.PersistentVolume],
 ) -> None:
+    """Change a claim, or its volume, as a bind to a node does."""
     claim = claims.get(choice.claim)
     if claim is None or claim.metadata.uid != choice.uid or claim.spec.volume_name:
         return
@@ -174,7 +175,8 @@ def _assume_volume(
         volumes[choice.volume] = replace(volume, spec=replace(volume.spec, claim_ref=reference))
 
 
-def _assume_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, devices.ResourceClaim]) -> None:
+def assume_devices(choice: DeviceChoice, pod: str, uid: str, claims: dict[str, devices.ResourceClaim]) -> None:
+    """Change a claim as a bind of the pod with this uid does."""
     claim = claims.get(choice.claim)
     if claim is None or claim.metadata.uid != choice.uid:
         return

@@ -1,11 +1,13 @@
-"""Volume claims of new jobs and pods, as the API server and the volume controllers complete them.
+"""Claims of new jobs and pods, as the API server and the controllers of claims complete them.
 
-1. A claim that names no class gets the default class: the newest one, of equals the first by name.
+1. A volume claim that names no class gets the default class: the newest one, of equals the first by name.
 2. If its class provisions volumes at once, it is bound to a new volume, of the topologies that the class allows.
+3. Each pod gets claims from the templates that it has or names.
 """
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from volcanopy.api.builtin import storage
 from volcanopy.api.model import Json
@@ -16,7 +18,7 @@ IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 def create_claim(cluster: Cluster, manifest: Json) -> None:
-    """Insert a claim, with the volume that is provisioned for it at once. Raises ManifestError."""
+    """Insert a volume claim, with the volume that is provisioned for it at once. Raises ManifestError."""
     metadata = manifest["metadata"]
     try:
         claim = kinds.read(manifest, kinds.BY_MODEL[storage.PersistentVolumeClaim])
@@ -44,17 +46,32 @@ def create_claim(cluster: Cluster, manifest: Json) -> None:
     cluster.put_manifest(manifest | {"spec": spec, "status": status})
 
 
-def create_ephemeral_claims(cluster: Cluster, pod: Json) -> None:
-    """Insert the claims that are made from the templates of a pod's ephemeral volumes. Raises ManifestError."""
-    metadata = pod["metadata"]
-    for volume in pod["spec"].get("volumes") or ():
+def create_claims_of_pod(cluster: Cluster, pod: Json) -> None:
+    """Insert the claims that are made from the templates of a pod, which is in the cluster. Raises ManifestError."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    for volume in spec.get("volumes") or ():
         template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if isinstance(template, dict):
-            name = f"{metadata['name']}-{volume['name']}"
-            owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
-            claim = {"name": name, "namespace": metadata["namespace"], "uid": f"{metadata['uid']}-{volume['name']}"}
-            body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": template.get("spec") or {}}
-            create_claim(cluster, body | {"metadata": claim | {"ownerReferences": [owner | {"controller": True}]}})
+            create_claim(cluster, _of_pod(metadata, "v1", "PersistentVolumeClaim", volume["name"], template))
+    statuses = []
+    for claim in spec.get("resourceClaims") or ():
+        key = f"{metadata['namespace']}/{claim.get('resourceClaimTemplateName')}"
+        template = cluster.objects.get(("ResourceClaimTemplate", key))
+        if template is not None:
+            body = _of_pod(metadata, template["apiVersion"], "ResourceClaim", claim["name"], template.get("spec"))
+            cluster.put_manifest(body)
+            statuses.append({"name": claim["name"], "resourceClaimName": body["metadata"]["name"]})
+    if statuses:
+        cluster.put_manifest(pod | {"status": pod.get("status", {}) | {"resourceClaimStatuses": statuses}})
+
+
+def _of_pod(pod: Json, api_version: str, kind: str, name: str, template: Any) -> Json:
+    """Return a claim that is made from a template for the pod with this metadata."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"], "controller": True}
+    metadata = {"name": f"{pod['name']}-{name}", "namespace": pod["namespace"], "uid": f"{pod['uid']}-{name}"}
+    spec = template.get("spec") if isinstance(template, dict) else None
+    metadata |= {"ownerReferences": [owner]}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec or {}}
 
 
 def _default_class(cluster: Cluster) -> str:
