@@ -175,6 +175,17 @@ def test_pods_above_a_quota_are_the_headline() -> None:
     assert 'raise pods of ResourceQuota "z" from 1 to 2' in [remedy.text for remedy in answer.remedies]
 
 
+def test_a_job_above_a_quota_starts_when_the_pods_that_use_it_have_ended() -> None:
+    text = (
+        NODES
+        + "quota z hard.pods=2 used.pods=2\njob old phase=Running: 2 x cpu=1 on=n1 started=60 note.volcanopy.io/max-runtime=1h"
+    )
+    answer = job(text, "new", None, batch_job("new", 2))
+    assert (answer.start, answer.after) == (Start.AFTER, ('job "old" (cpu 2)',))
+    assert answer.estimate == StartEstimate(NOW + timedelta(minutes=59), "walltime")
+    assert job(text, "large", None, batch_job("large", 3)).start is Start.NEVER
+
+
 def test_a_raised_quota_keeps_its_other_limits_in_the_remedy() -> None:
     limits = {"pods": "1", "requests.cpu": "8"}
     body = {

@@ -11,8 +11,9 @@ from volcanopy.api.core import Pod, position_of
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
+from volcanopy.scheduler.model.pod_fields import is_over
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.controllers import JobControllers
+from volcanopy.whatif.controllers import JobControllers, count_in_quotas
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import StartEstimate, estimated_starts
 from volcanopy.whatif.flows import FlowStep, flow_steps
@@ -209,7 +210,11 @@ def _alone(engine: Engine, budget: Budget, answer: JobAnswer) -> JobAnswer:
     """Return the answer after a run with all other jobs and pods removed."""
     target, cluster = answer.target, engine.cluster.once(_without_jobs)
     with cluster.trial():
-        cluster.copy(engine.cluster, objects_of(engine.cluster, target))
+        keys = objects_of(engine.cluster, target)
+        cluster.copy(engine.cluster, keys)
+        for pod in [engine.cluster.objects[key] for key in keys if key[0] == "Pod"]:
+            if not is_over(pod):
+                count_in_quotas(cluster, engine.cluster, pod, +1)
         run = replace(engine, cluster=cluster).run(budget, frozenset({target.group}), target.group)
         if target.group in run.started:
             return replace(answer, start=Start.AFTER)
@@ -221,7 +226,12 @@ def _alone(engine: Engine, budget: Budget, answer: JobAnswer) -> JobAnswer:
 
 
 def _without_jobs(cluster: Cluster) -> Cluster:
-    return cluster.without(is_of_job)
+    alone = cluster.without(is_of_job)
+    for key, pod in cluster.of_kind("Pod").items() if cluster.state.quotas else ():
+        if alone.pod(key) is None and not is_over(pod):
+            count_in_quotas(alone, cluster, pod, -1)
+    alone.commit()
+    return alone
 
 
 def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:

@@ -74,7 +74,7 @@ class Cluster:
         key = (type(item).__name__, item.metadata.key)
         self._set(key, item, body)
         self.state.upsert(item)
-        if isinstance(item, core.Pod) and item.status.phase in {"Succeeded", "Failed"}:
+        if isinstance(item, core.Pod) and pod_fields.is_over(item):
             self._release_devices(item)
 
     def put_copies(self, pods: Sequence[core.Pod]) -> None:

@@ -24,6 +24,7 @@ from volcanopy.jobcontroller.observed import Observed
 from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
+from volcanopy.scheduler.model.pod_fields import is_over
 from volcanopy.whatif import kinds
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.new_claims import create_claim, create_claims_of_pod
@@ -201,10 +202,22 @@ def delete_pod(cluster: Cluster, key: str) -> None:
     pod = cluster.pod(key)
     if pod is None:
         return
-    if cluster.state.quotas and pod.status.phase not in {"Succeeded", "Failed"}:
-        for quota in counted(cluster, cluster.body("Pod", key), -1):
-            cluster.put(quota)
+    if not is_over(pod):
+        count_in_quotas(cluster, cluster, pod, -1)
     cluster.remove("Pod", key)
+
+
+def end_pod(cluster: Cluster, pod: core.Pod) -> None:
+    """Let a pod end with success, and take it from the usage of its quotas."""
+    count_in_quotas(cluster, cluster, pod, -1)
+    cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+
+
+def count_in_quotas(cluster: Cluster, source: Cluster, pod: core.Pod, sign: int) -> None:
+    """Add a pod of a source to the usage of quotas (+1), or take it from there (-1)."""
+    if cluster.state.quotas:
+        for quota in counted(cluster, source.body("Pod", pod.metadata.key), sign):
+            cluster.put(quota)
 
 
 def counted(cluster: Cluster, pod: Json, sign: int) -> list[policy.ResourceQuota]:

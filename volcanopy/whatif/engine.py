@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from msgspec.structs import replace
-
 from volcanopy.api import core
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 from volcanopy.jobcontroller.plugins.registry import Registry as JobRegistry
@@ -23,7 +21,7 @@ from volcanopy.scheduler.model.run_times import Basis, RunTime, run_time
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.controllers import JobControllers, is_replaced
+from volcanopy.whatif.controllers import JobControllers, end_pod, is_replaced
 from volcanopy.whatif.flows import create_jobs
 from volcanopy.whatif.simulation import Simulation
 
@@ -215,7 +213,7 @@ class _Running:
         self.now = self.simulation.now = self.controllers.now = max(self.now, *(end for end, _, _ in ended))
         cluster = self.engine.cluster
         for _, basis, pod in ended:
-            cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+            end_pod(cluster, pod)
             self.result.ended[pod_fields.job_key(pod)] = self.now
             self.result.bases.append((self.now, basis))
         _control(self.controllers)

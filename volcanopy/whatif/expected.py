@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from msgspec.structs import replace
-
 from volcanopy.api import core
 from volcanopy.api.model import Json
 from volcanopy.api.times import format_time
@@ -17,6 +15,7 @@ from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis, RunTime
 from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.controllers import end_pod
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
 from volcanopy.whatif.flows import flow_steps
 from volcanopy.whatif.target import is_owner, targets
@@ -79,7 +78,7 @@ def _never_starting(engine: Engine, budget: Budget, groups: Iterable[str]) -> li
     try:
         while waiting:
             for pod in filter(is_running, cluster.of_kind("Pod").values()):
-                cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+                end_pod(cluster, pod)
             started = engine.run(budget, frozenset(waiting)).started.keys() & waiting
             if not started:
                 break
