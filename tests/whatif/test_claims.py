@@ -1,14 +1,16 @@
-"""Volumes and devices of jobs in what-if questions: those of a bind are taken, and those of a pod that ends are free."""
+"""Volumes, devices and cpus of jobs in what-if questions: those of a bind are taken, those of a pod that ends are free."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.whatif.asking import batch_job, job, remedies
+from tests.whatif.asking import ask, batch_job, bodies, find, job, remedies
 from volcanopy.scheduler.model.plan import Bind, Evict
+from volcanopy.whatif.expected import StartEstimate
 from volcanopy.whatif.starts import Start
 from volcanopy_testing.cycles import Simulation
-from volcanopy_testing.notation import config, world
+from volcanopy_testing.notation import NOW, config, world
 
 DEVICE = """
 node n1 cpu=4
@@ -61,6 +63,23 @@ def test_a_job_starts_after_the_one_that_has_its_device() -> None:
     answer = job(text, "b")
     assert (answer.start, answer.after) == (Start.AFTER, ('job "a" (cpu 1)',))
     assert 'end of job "a" (cpu 1)' in remedies(text, "b")
+
+
+def test_a_job_starts_after_the_one_that_has_its_cpus() -> None:
+    """The report of a node lists the cpus of a pod until its agent has noticed the end."""
+    text = """
+    node n1 cpu=8
+    numa n1 cpus=2x4 policy=single-numa-node manager=static
+    job a phase=Running: 1 x cpu=4 memory=1Gi guaranteed on=n1 started=60 note.volcanopy.io/max-runtime=1h
+    job b: 2 x cpu=4 memory=1Gi guaranteed note.volcanopy.io/numa-topology-policy=single-numa-node
+    """
+    cpus = [{"name": "main", "allocations": {"cpu": "0-3"}}]
+    report = {"uid": "uid-default-a-0", "namespace": "default", "name": "a-0", "containerAllocations": cpus}
+    manifests = bodies(text)
+    manifests[1]["spec"]["podAllocations"] = [report]
+    answer = find(ask(manifests, config("priority, gang, predicates, numa-aware")), "b")
+    assert answer is not None
+    assert answer.estimate == StartEstimate(NOW + timedelta(minutes=59), "walltime")
 
 
 def test_an_evicted_pod_gets_a_device_again_when_the_preemptor_has_ended() -> None:

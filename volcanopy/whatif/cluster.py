@@ -75,7 +75,7 @@ class Cluster:
         self._set(key, item, body)
         self.state.upsert(item)
         if isinstance(item, core.Pod) and pod_fields.is_over(item):
-            self._release_devices(item)
+            self._release(item)
 
     def put_copies(self, pods: Sequence[core.Pod]) -> None:
         """Insert new pods of a job of this scheduler that are equal but for names and task numbers."""
@@ -110,7 +110,7 @@ class Cluster:
         if not isinstance(item, dict):
             self.state.delete(item)
         if isinstance(item, core.Pod):
-            self._release_devices(item)
+            self._release(item)
 
     def bind_claims(self, bind: Bind) -> None:
         """Give the claims of a pod the volumes and devices of its bind."""
@@ -132,8 +132,8 @@ class Cluster:
             for item in items.values():
                 self.put(item)
 
-    def _release_devices(self, pod: core.Pod) -> None:
-        """Take back the devices of a pod that has ended, as the controller of claims does."""
+    def _release(self, pod: core.Pod) -> None:
+        """Take back devices and cpus of a pod that has ended, as the controller of claims and the agent of its node do."""
         for requested in pod_claims.devices(pod):
             claim = self.objects.get(("ResourceClaim", requested.key))
             users = claim.status.reserved_for if claim is not None else ()
@@ -141,6 +141,12 @@ class Cluster:
             if claim is not None and len(other_users) < len(users):
                 allocation = claim.status.allocation if other_users else None
                 self.put(replace(claim, status=replace(claim.status, reserved_for=other_users, allocation=allocation)))
+        report = self.objects.get(("NumaTopology", pod.spec.node_name))
+        cpus = report.spec.pod_allocations if report is not None else ()
+        names_of_pod = {pod.metadata.uid, pod.metadata.key}
+        rest = tuple(entry for entry in cpus if (entry.uid or f"{entry.namespace}/{entry.name}") not in names_of_pod)
+        if report is not None and len(rest) < len(cpus):
+            self.put(replace(report, spec=replace(report.spec, pod_allocations=rest)))
 
     def commit(self) -> None:
         """Keep all changes so far: later trials do not take them back."""
@@ -220,7 +226,7 @@ class Cluster:
         cluster.bodies.update((key, body) for key, body in self.bodies.items() if key in objects)
         for key, item in self.objects.items():
             if key not in objects and isinstance(item, core.Pod):
-                cluster._release_devices(item)
+                cluster._release(item)
         cluster.commit()
         return cluster
 
