@@ -134,7 +134,7 @@ class Cluster:
 
     def _release(self, pod: core.Pod) -> None:
         """Take back devices and cpus of a pod that has ended, as the controller of claims and the agent of its node do."""
-        for requested in pod_claims.devices(pod):
+        for requested in pod_claims.devices(pod) if pod.spec.resource_claims else ():
             claim = self.objects.get(("ResourceClaim", requested.key))
             users = claim.status.reserved_for if claim is not None else ()
             other_users = tuple(user for user in users if user.uid != pod.metadata.uid)
@@ -142,11 +142,12 @@ class Cluster:
                 allocation = claim.status.allocation if other_users else None
                 self.put(replace(claim, status=replace(claim.status, reserved_for=other_users, allocation=allocation)))
         report = self.objects.get(("NumaTopology", pod.spec.node_name))
-        cpus = report.spec.pod_allocations if report is not None else ()
-        names_of_pod = {pod.metadata.uid, pod.metadata.key}
-        rest = tuple(entry for entry in cpus if (entry.uid or f"{entry.namespace}/{entry.name}") not in names_of_pod)
-        if report is not None and len(rest) < len(cpus):
-            self.put(replace(report, spec=replace(report.spec, pod_allocations=rest)))
+        if report is not None:
+            pods = {pod.metadata.uid, pod.metadata.key}
+            cpus = report.spec.pod_allocations
+            rest = tuple(entry for entry in cpus if (entry.uid or f"{entry.namespace}/{entry.name}") not in pods)
+            if len(rest) < len(cpus):
+                self.put(replace(report, spec=replace(report.spec, pod_allocations=rest)))
 
     def commit(self) -> None:
         """Keep all changes so far: later trials do not take them back."""
