@@ -186,6 +186,16 @@ def test_commands_suspend_resume_restart_and_terminate_a_job(volcanopy: Run) -> 
     volcanopy("job", "delete", "steady")
 
 
+def test_a_job_that_its_spec_suspends_is_not_said_to_be_resumed(volcanopy: Run) -> None:
+    submitted(volcanopy, batch_job("later", 1, "1", suspend=True))
+    assert volcanopy("job", "wait", "later", "--for=aborted").status == 0
+    resumed = volcanopy("job", "resume", "later")
+    assert resumed.status == 1
+    assert resumed.sentence() == 'job "later" is suspended by its spec: set spec.suspend to false'
+    assert volcanopy("job", "resume", "--all").out == ""
+    volcanopy("job", "delete", "later")
+
+
 def test_scale_lowers_the_minimum_of_a_job_with_one_task(volcanopy: Run) -> None:
     """`job run --min` gives one to the job as well."""
     volcanopy("job", "run", "--name", "shrinks", "--image", "i", "--replicas", "4", "--min", "2")

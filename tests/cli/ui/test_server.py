@@ -196,7 +196,8 @@ async def test_a_job_is_suspended_and_resumed(gangs: Run, kubeconfig: Path) -> N
             assert await response.json() == {"message": 'job "waits" suspended'}
         await told(gangs, "job", "wait", "waits", "--for", "phase=Aborted", "--timeout", "60s")
         async with session.post(f"{url}api/jobs/test-server/waits/suspend", headers=headers) as response:
-            assert (await response.json())["error"] == 'job "waits" is Aborted: it cannot be suspended'
+            sentence = 'job "waits" is Aborted: only jobs in phase Pending, Running or Restarting can be suspended'
+            assert (await response.json())["error"] == sentence
         async with session.post(f"{url}api/jobs/test-server/waits/resume", headers=headers) as response:
             assert await response.json() == {"message": 'job "waits" resumed'}
 

@@ -1,14 +1,12 @@
 """``volcanopy job wait``, and Commands for the job controller: suspend, resume, restart, terminate and complete."""
 
-from volcanopy.api.batch import Phase
 from volcanopy.api.batch_read import BatchJob
 from volcanopy.cli.framework.changes import ChangeWriter, send_command
 from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, Selection, WriteOptions
 from volcanopy.cli.framework.selection import for_each, select_objects, wait_for_selection
 from volcanopy.client.commands import CommandRequest
 from volcanopy.client.errors import CommandError
-from volcanopy.client.jobs.commands import COMMANDS, JobCommand
-from volcanopy.client.jobs.status import phase
+from volcanopy.client.jobs.commands import COMMANDS
 from volcanopy.client.jobs.wait import Goal, wait_until_job
 from volcanopy.client.kinds import read
 from volcanopy.kube.client.kinds import Json
@@ -23,11 +21,12 @@ async def send(
     async with cluster.client() as client:
         bodies = await select_objects(client, JOBS, place.of(client), selection)
         if not selection.by_name:
-            bodies = [body for body in bodies if command.is_allowed(phase(read(BatchJob, body)))]
+            bodies = [body for body in bodies if not command.rejection(read(BatchJob, body))]
 
         async def send_to(body: Json) -> None:
             job = read(BatchJob, body)
-            _check(command, job)
+            if rejection := command.rejection(job):
+                raise CommandError(rejection)
             sent = await send_command(
                 client, changes, JOBS, body, job.metadata.namespace, request, str(command.action), command.result
             )
@@ -36,14 +35,6 @@ async def send(
                 await wait_until_job(client, body, goal, request.timeout)
 
         await for_each(bodies, send_to, together=True)
-
-
-def _check(command: JobCommand, job: BatchJob) -> None:
-    if not command.is_allowed(phase(job)):
-        *others, last = (str(name) for name in Phase if command.is_allowed(name))
-        allowed = f"{', '.join(others)} or {last}" if others else last
-        message = f'job "{job.metadata.name}" is {phase(job)}: only jobs in phase {allowed} can be {command.result}'
-        raise CommandError(message)
 
 
 async def wait(

@@ -10,7 +10,6 @@ from volcanopy.client.commands import CommandRequest, command_for
 from volcanopy.client.errors import CommandError
 from volcanopy.client.explain.cluster_reads import find_job
 from volcanopy.client.jobs.commands import COMMANDS as JOB_COMMANDS
-from volcanopy.client.jobs.status import phase
 from volcanopy.client.kinds import read
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import KubeError
@@ -37,9 +36,8 @@ async def allowed(client: Client, namespace: str) -> list[Verb]:
 
 
 def possible(job: BatchJob) -> list[Verb]:
-    """Return the changes that a job in this phase accepts."""
-    current = phase(job)
-    return [verb for verb in VERBS if verb not in JOB_COMMANDS or JOB_COMMANDS[verb].is_allowed(current)]
+    """Return the changes that a job accepts as it is now."""
+    return [verb for verb in VERBS if verb not in JOB_COMMANDS or not JOB_COMMANDS[verb].rejection(job)]
 
 
 async def change(client: Client, namespace: str, name: str, verb: Verb, api: str = "") -> str:
@@ -49,9 +47,8 @@ async def change(client: Client, namespace: str, name: str, verb: Verb, api: str
         await view.delete(JOBS, namespace, name, uid=body["metadata"]["uid"], propagation="Background")
         return f'job "{name}" deleted'
     command = JOB_COMMANDS[verb]
-    current = phase(read(BatchJob, body))
-    if not command.is_allowed(current):
-        raise CommandError(f'job "{name}" is {current}: it cannot be {command.result}')
+    if rejection := command.rejection(read(BatchJob, body)):
+        raise CommandError(rejection)
     request = CommandRequest(verb, "requested by a user on the web page", None)
     await view.create(COMMANDS, namespace, command_for(JOBS, body, namespace, request, str(command.action)))
     return f'job "{name}" {command.result}'

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from volcanopy.api.batch import Phase
+from volcanopy.api.batch_read import BatchJob
 from volcanopy.api.lifecycle import Action
+from volcanopy.client.jobs.status import phase
 from volcanopy.jobcontroller.phases import TRANSITIONS
 
 
@@ -15,9 +17,18 @@ class JobCommand:
     result: str
     phases: tuple[Phase, ...]
 
-    def is_allowed(self, phase_name: str) -> bool:
-        """Return whether a job in this phase accepts the action."""
-        return TRANSITIONS[Phase(phase_name), self.action].to is not None
+    def rejection(self, job: BatchJob) -> str:
+        """Return why the job controller would reject the action for the job as it is now; empty if it would not."""
+        if self.action is Action.RESUME_JOB and job.spec.suspend:
+            return f'job "{job.metadata.name}" is suspended by its spec: set spec.suspend to false'
+        if self._is_allowed(Phase(phase(job))):
+            return ""
+        *others, last = filter(self._is_allowed, Phase)
+        allowed = f"{', '.join(others)} or {last}" if others else last
+        return f'job "{job.metadata.name}" is {phase(job)}: only jobs in phase {allowed} can be {self.result}'
+
+    def _is_allowed(self, name: Phase) -> bool:
+        return TRANSITIONS[name, self.action].to is not None
 
 
 _STARTED = (Phase.PENDING, Phase.RUNNING, Phase.COMPLETED)
