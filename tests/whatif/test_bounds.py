@@ -52,6 +52,14 @@ def test_a_quota_is_raised_by_what_lacks() -> None:
     assert sentence in remedies(text, "new", None, batch_job("new", 1, "1"))
 
 
+def test_a_quota_of_limits_is_raised_and_no_smaller_request_is_named() -> None:
+    resources = {"requests": {"cpu": "50m"}, "limits": {"cpu": "3"}}
+    pod = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
+    text = "node n1 cpu=8\nquota z hard.limits.cpu=2"
+    (remedy,) = remedies(text, "new", None, batch_job("new", pod=pod))
+    assert remedy == 'raise limits.cpu of ResourceQuota "z" from 2 to 3'
+
+
 @pytest.mark.parametrize("seeds", nightly.seeds(10, 500, 10, 70))
 def test_no_remedy_is_larger_than_needed(seeds: range) -> None:
     """Each part of a remedy in its next weaker form, or without it if it has none, is not enough."""

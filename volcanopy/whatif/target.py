@@ -292,10 +292,12 @@ def _requested(container: Json, resource: str) -> int:
 
 
 def _capped(container: Json, resource: str, most: int) -> Json:
+    """Return a container that requests at most ``most``. A limit changes only where it is the request, too."""
     resources = dict(container.get("resources") or {})
+    requested = _requested(container, resource)
     for kind in ("requests", "limits"):
         amounts = resources.get(kind) or {}
-        if resource in amounts and quantity.amount(resource, amounts[resource]) > most:
+        if resource in amounts and most < quantity.amount(resource, amounts[resource]) == requested:
             resources[kind] = amounts | {resource: quantity.text(resource, most)}
     return container | {"resources": resources}
 

@@ -9,6 +9,7 @@ from volcanopy.api import names, quantity
 from volcanopy.api.builtin import policy
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
+from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
@@ -214,7 +215,7 @@ def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str)
     resource = name.removeprefix("requests.").removeprefix("limits.")
     now = quantity.amount(resource, quota.status.hard[name])
     used_amount = quantity.amount(resource, quota.status.used.get(name, 0))
-    total = total_request(question).get(resource, 0) or len(pod_specs(question.cluster, question.target))
+    total = sum(pod_usage(spec).get(name, 0) for spec in pod_specs(question.cluster, question.target))
     raised = Raised(question, resource, now, max(used_amount - now, 0) + 2 * total)
 
     def steps(count: int) -> Steps:
