@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.services.service_cluster import Cluster, controller, task
+from volcanopy.api.names import PODS_CREATED
 from volcanopy.jobcontroller.plan import CreatePod, DeletePod, JobPlan
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS
 from volcanopy.kube.client.errors import NotFound
@@ -91,6 +92,19 @@ async def test_a_used_up_quota_stops_the_creation_of_pods(cluster: Cluster) -> N
         await cluster.until(lambda: "exceeded quota" in cluster.message("large"))
         assert len(cluster.pods) == 3
     assert cluster.connection.request_counts.counts[RequestKey("POST", "pods")] < 60
+
+
+async def test_a_pod_group_does_not_state_that_pods_exist_which_a_quota_rejected(cluster: Cluster) -> None:
+    cluster.plays = False
+    quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
+    await cluster.client.create(QUOTAS, cluster.namespace, quota)
+    await cluster.all_of(QUOTAS, lambda quotas: bool(quotas[0].get("status", {}).get("hard")))
+    async with controller(cluster):
+        await cluster.submit("two", task(replicas=2), minAvailable=2)
+        assert PODS_CREATED not in (await cluster.group("two"))["metadata"]["annotations"]
+        await admit(cluster, "two")
+        await cluster.until(lambda: "exceeded quota" in cluster.message("two"))
+        assert len(cluster.pods) == 1
 
 
 async def test_a_job_of_one_pod_does_not_wait_for_the_pods_of_a_large_job(cluster: Cluster) -> None:

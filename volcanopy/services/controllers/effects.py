@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import Pod, PodGroup
+from volcanopy.api.names import PODS_CREATED
 from volcanopy.jobcontroller import plan as effects
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.client.api_client import Client
@@ -94,6 +95,8 @@ class JobEffects:
         self._ending = ending
         self._client, self._cache, self._recorder, self._now = client, cache, recorder, now
         self._slots, self._large_slots = WriteSlots(pods_at_once), WriteSlots(1)
+        self._lacking_pods: set[str] = set()
+        """UIDs of jobs of which the API server rejected pods before the admission, until their PodGroup is created."""
 
     async def carry_out(self, job: Json, plan: effects.JobPlan, removed: Sequence[Pod] = ()) -> Exception | None:
         """Apply all effects of a plan for a job as it was read; its status counts these ``removed`` pods.
@@ -156,7 +159,8 @@ class JobEffects:
         namespace, owner = job["metadata"]["namespace"], uid_of(job)
         match effect:
             case effects.CreatePodGroup():
-                self._cache.pod_group_made(owner, await self._create(POD_GROUPS, namespace, effect.manifest, owner))
+                group = await self._create(POD_GROUPS, namespace, self._corrected(effect.manifest, owner), owner)
+                self._cache.pod_group_made(owner, group)
             case effects.UpdatePodGroup():
                 changed = await self._client.patch(POD_GROUPS, namespace, effect.name, effect.patch)
                 self._cache.pod_group_changed(owner, changed)
@@ -190,10 +194,19 @@ class JobEffects:
             pod = await self._create(PODS, namespace, effect.manifest, owner)
         except Exception as error:
             if effect.admitted or not is_rejection(error):
-                raise  # else the PodGroup waits, for the quota for example
+                raise
+            self._lacking_pods.add(owner)  # the PodGroup waits, for the quota for example
         else:
             self._cache.pod_made(owner, pod)
             pod_made(job, self._now())
+
+    def _corrected(self, manifest: Json, owner: str) -> Json:
+        """Return the manifest of a PodGroup, which does not state that its pods exist if some were rejected."""
+        if owner not in self._lacking_pods:
+            return manifest
+        self._lacking_pods.remove(owner)
+        annotations = {key: value for key, value in manifest["metadata"]["annotations"].items() if key != PODS_CREATED}
+        return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
 
     async def _create(self, kind: Kind[ObjectT], namespace: str, manifest: Json, owner: str) -> ObjectT:
         def owned(existing: ObjectT) -> bool:
