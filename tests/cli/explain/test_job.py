@@ -41,12 +41,19 @@ def a_job(
     reason: str = "",
     age: float = 300,
     spec: Json | None = None,
+    metadata: Json | None = None,
     **status: Any,
 ) -> Json:
     state = {"phase": phase, "reason": reason, "message": message, "lastTransitionTime": ago(60)}
     task = {"name": "main", "replicas": 2}
     return {
-        "metadata": {"name": "train", "namespace": "lab", "uid": "u", "creationTimestamp": ago(age)},
+        "metadata": {
+            "name": "train",
+            "namespace": "lab",
+            "uid": "u",
+            "creationTimestamp": ago(age),
+            **(metadata or {}),
+        },
         "spec": {"queue": "research", "tasks": [task], **(spec or {})},
         "status": {"state": state, "minAvailable": 2, **status} if phase else {},
     }
@@ -90,6 +97,13 @@ TASKS = {
         {"name": "worker", "replicas": 3, "dependsOn": {"name": ["ps"]}},
     ]
 }
+
+DELETED = a_job(
+    "Running",
+    "2/2 pods running",
+    running=2,
+    metadata={"deletionTimestamp": ago(60), "finalizers": ["example.com/backup", "foregroundDeletion"]},
+)
 
 SUMMARIES: dict[str, tuple[JobReport, str, str]] = {
     "rejected by nodes": (report(a_job(), a_group(reason=NODES)), "pending", f"is pending: {MESSAGE}"),
@@ -156,6 +170,11 @@ SUMMARIES: dict[str, tuple[JobReport, str, str]] = {
         ),
         "running",
         'is running: 24/1000 pods running; 718 pods of task "sweep" are created when others have nodes',
+    ),
+    "deleted, with finalizers of others": (
+        report(DELETED, a_group("Running")),
+        "deleting",
+        "is being deleted: waits for finalizer example.com/backup, foregroundDeletion",
     ),
     "running": (
         report(a_job("Running", "2/2 pods running", running=2), a_group("Running")),
@@ -448,3 +467,9 @@ def test_an_admitted_job_shows_the_selected_alternative() -> None:
     made = report(a_job("Running", spec=SPEC, alternative=chosen), a_group("Running"))
     assert made.alternatives == ('"cpu" was selected', "gpu starts late", "cpu starts now")
     assert made.document()["alternatives"] == list(made.alternatives)
+
+
+def test_lists_and_waits_show_that_a_job_is_being_deleted() -> None:
+    job = msgspec.convert(DELETED, BatchJob)
+    assert job_status.reason(job) == "being deleted: waits for finalizer example.com/backup, foregroundDeletion"
+    assert job_status.summary(job) == f"Running: {job_status.reason(job)}"

@@ -100,6 +100,8 @@ def job_report(facts: JobFacts) -> JobReport:
         pods=pod_problems(facts.pods or (), facts.warnings),
         notes=facts.unread,
     )
+    if deletion := job_status.deletion(job):
+        return replace(report, state="deleting", summary=f'job "{report.name}" is {deletion}', tasks=())
     if phase == "Pending":
         return _with_stuck_pods(_with_answer(_pending(facts, report), facts), job)
     if phase == "Running":

@@ -63,14 +63,22 @@ def shown_phase(job: BatchJob) -> str:
     return "Suspended" if state.phase == SUSPENDED and state.reason == "Suspended" else phase(job)
 
 
+def deletion(job: BatchJob) -> str:
+    """Return that a job is being deleted, with the finalizers that it waits for; empty if it is not."""
+    metadata = job.metadata
+    return f"being deleted: waits for finalizer {', '.join(metadata.finalizers)}" if metadata.deletion_timestamp else ""
+
+
 def message(job: BatchJob) -> str:
-    """Return the message of the job's state."""
-    return job.status.state.message
+    """Return the message of the job's state, or that the job is being deleted."""
+    return deletion(job) or job.status.state.message
 
 
 def reason(job: BatchJob) -> str:
     """Return the sentence why a job does not run, or not all of it; empty for jobs that run as usual or are completed."""
     state = job.status.state
+    if deleted := deletion(job):
+        return deleted
     if not state.phase:
         return "not yet processed by the job controller"
     usual = state.phase == "Completed" or (state.phase == "Running" and state.reason not in _NOT_ALL_RUNS)
