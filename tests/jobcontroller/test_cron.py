@@ -47,8 +47,25 @@ def test_a_time_before_the_starting_deadline_is_not_run() -> None:
     world = CronWorld("0 9 * * *", startingDeadlineSeconds=600).settle()
     world.pass_time(hours=1, minutes=11)
     assert world.settle().born == []
+    missed = "event Warning MissSchedule: job scheduled for 2026-03-02T09:00:00Z not started: startingDeadlineSeconds 600 exceeded"
+    assert world.events == [missed]
     world.now = START + timedelta(days=1, hours=1, minutes=9)
     assert len(world.settle().born) == 1
+    assert world.events == [missed]
+
+
+def test_a_time_that_expires_while_the_last_job_runs_is_reported_once() -> None:
+    world = CronWorld("0 * * * *", concurrencyPolicy="Forbid", startingDeadlineSeconds=600).settle()
+    world.pass_time(hours=1)
+    world.set(world.settle().born[0], "Running")
+    world.pass_time(hours=1)
+    world.settle()
+    world.pass_time(minutes=11)
+    world.settle()
+    assert [event for event in world.events if "exceeded" in event] == [
+        "event Warning MissSchedule: job scheduled for 2026-03-02T10:00:00Z not started: startingDeadlineSeconds 600 exceeded"
+    ]
+    assert world.cron.status.message == ""
 
 
 def test_a_starting_deadline_may_be_longer_than_the_calendar() -> None:

@@ -41,10 +41,14 @@ CronPlan = Plan[CronEffect]
 
 @dataclass(frozen=True)
 class _Due:
-    """State of the schedule: the time that is due, the number of missed times, and the next time."""
+    """State of the schedule: the time that is due, the number of missed times, and the next time.
+
+    ``expired`` is the time that the status announced, if no job was started for it before the starting deadline.
+    """
 
     time: datetime | None = None
     missed: int = 0
+    expired: datetime | None = None
     next: datetime | None = None
     schedule: Schedule | None = None
     wrong: str = ""
@@ -82,6 +86,10 @@ def reconcile_cron(cron: CronBatchJob, jobs: Mapping[str, BatchJob], now: dateti
     # A time whose job cannot be created yet stays the next one.
     status = _status(cron, made, active, served, due.time or due.next, message)
     effects: list[CronEffect] = []
+    if due.expired is not None and due.schedule is not None:
+        seconds = cron.spec.starting_deadline_seconds
+        warning = f"job scheduled for {due.schedule.text(due.expired)} not started: startingDeadlineSeconds {seconds} exceeded"
+        effects.append(RecordEvent("Warning", "MissSchedule", warning))
     # A job that starts is written with the next plan: a status without an active job would be wrong in between.
     if status.write() != cron.status.write() and (message or not making):
         effects.append(UpdateCronStatus(status_json(status)))
@@ -113,12 +121,14 @@ def _due(cron: CronBatchJob, served: datetime | None, now: datetime) -> _Due:
     since = max(origin, served) if served is not None else origin
     if cron.status.next_schedule_time is not None:  # earlier times are those of a schedule that was changed since
         since = max(since, cron.status.next_schedule_time - SHORTEST)
-    deadline = cron.spec.starting_deadline_seconds
+    deadline, announced, expired = cron.spec.starting_deadline_seconds, cron.status.next_schedule_time, None
     if deadline is not None and deadline < (now - since).total_seconds():  # the field allows times before the year 1
         since = now - timedelta(seconds=deadline)
+        if announced is not None and announced <= since and (served is None or served < announced):
+            expired = announced
     time = schedule.latest(since, now, origin)
     missed = schedule.count(since, now, origin, MANY_MISSED + 1) if time is not None else 0
-    return _Due(time, missed, schedule.after(now, origin), schedule)
+    return _Due(time, missed, expired, schedule.after(now, origin), schedule)
 
 
 def _status(
