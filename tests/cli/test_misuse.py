@@ -357,6 +357,14 @@ def test_options_of_the_cluster_may_precede_the_command(server: FakeApiServer, t
     assert before.out == "batchjob.batch.volcanopy.io/a\n"
 
 
+def test_short_options_take_values_as_those_of_kubectl(server: FakeApiServer, tmp_path: Path) -> None:
+    server.has(JOBS.format("lab"), a_job("a", "Running", namespace="lab"))
+    config = server.kubeconfig(tmp_path)
+    for words in ("-n=lab job list -o=name", "job list -n=lab -oname -l=a=b", "job list -nlab -o name"):
+        listed = run_in_process(*words.split(), kubeconfig=config)
+        assert (listed.out, listed.err) == ("batchjob.batch.volcanopy.io/a\n", ""), words
+
+
 def test_a_server_dry_run_is_in_each_request(server: FakeApiServer, tmp_path: Path) -> None:
     job, commands = a_job("a", "Running"), "/apis/bus.volcanopy.io/v1alpha1/namespaces/default/commands"
     server.has(DEFAULT, job)

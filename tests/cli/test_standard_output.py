@@ -1,4 +1,4 @@
-"""Standard output that is full, closed or of another encoding gives a sentence at most, never a traceback."""
+"""A standard stream that is full, closed or of another encoding gives a sentence at most, never a traceback."""
 
 import os
 import subprocess
@@ -49,6 +49,15 @@ def test_a_closed_output_is_no_error() -> None:
     command = ["sh", "-c", script, "sh", *COMMAND, "--version"]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["job submit --filename=-", "sbatch"])
+def test_a_closed_input_is_an_empty_one(words: str) -> None:
+    command = ["sh", "-c", '"$@" <&-', "sh", *COMMAND, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("volcanopy: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])

@@ -1,4 +1,4 @@
-"""Standard output that cannot be written, or not in its encoding: a command never ends with a traceback because of it."""
+"""Standard streams that are closed, full or of another encoding: a command never ends with a traceback because of them."""
 
 import contextlib
 import errno
@@ -14,12 +14,12 @@ _OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, 
 
 
 def prepare() -> None:
-    """Replace characters that the encoding of the terminal or pipe lacks, and output that is closed by an empty one."""
-    for name in ("stdout", "stderr"):
+    """Replace characters that the encoding of the terminal or pipe lacks, and streams that are closed by empty ones."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
-        elif isinstance(stream, TextIOWrapper):
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 

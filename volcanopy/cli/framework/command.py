@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from volcanopy.client.errors import CommandError, cluster_error, first_of
 
@@ -58,10 +58,24 @@ def command(
         epilog = "Examples:\n\n\b\n" + "\n".join(f"  {line}" for line in examples) if examples else None
         flat = _flat(function, noun, bundles or {})
         flat.__doc__ = text or function.__doc__
-        app.command(name, epilog=epilog, context_settings=SETTINGS, hidden=hidden)(flat)
+        app.command(name, cls=_Command, epilog=epilog, context_settings=SETTINGS, hidden=hidden)(flat)
         return function
 
     return register
+
+
+class ShortOptions:
+    """For a command or group: ``-n=NAME`` is ``-n NAME``, as for kubectl."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser; it splits at ``=`` what begins with a name that it knows as that of a long option."""
+        parser = super().make_parser(ctx)  # type: ignore[misc]
+        parser._long_opt |= parser._short_opt  # the version of Typer is pinned
+        return parser
+
+
+class _Command(ShortOptions, TyperCommand):
+    pass
 
 
 class LazyGroup(TyperGroup):
