@@ -59,7 +59,7 @@ def test_every_pattern_names_its_replacement() -> None:
 MOST_BARE_NAMES = {
     "admission": 1,
     "api": 4,
-    "cli": 70,
+    "cli": 69,
     "embedded_apiserver": 196,
     "jobcontroller": 115,
     "kube": 55,

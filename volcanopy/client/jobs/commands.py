@@ -23,8 +23,8 @@ class JobCommand:
             return f'job "{job.metadata.name}" is suspended by its spec: set spec.suspend to false'
         if self._is_allowed(Phase(phase(job))):
             return ""
-        *others, last = filter(self._is_allowed, Phase)
-        allowed = f"{', '.join(others)} or {last}" if others else last
+        *phases, last = filter(self._is_allowed, Phase)
+        allowed = f"{', '.join(phases)} or {last}" if phases else last
         return f'job "{job.metadata.name}" is {phase(job)}: only jobs in phase {allowed} can be {self.result}'
 
     def _is_allowed(self, name: Phase) -> bool:

@@ -77,8 +77,8 @@ def message(job: BatchJob) -> str:
 def reason(job: BatchJob) -> str:
     """Return the sentence why a job does not run, or not all of it; empty for jobs that run as usual or are completed."""
     state = job.status.state
-    if deleted := deletion(job):
-        return deleted
+    if text := deletion(job):
+        return text
     if not state.phase:
         return "not yet processed by the job controller"
     usual = state.phase == "Completed" or (state.phase == "Running" and state.reason not in _NOT_ALL_RUNS)
