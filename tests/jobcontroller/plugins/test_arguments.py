@@ -1,10 +1,11 @@
 """Plugins are looked up by name; invalid arguments are rejected with the valid ones."""
 
+import copy
 from typing import Annotated
 
 import pytest
 
-from tests.jobcontroller.plugins.cases import active_plugins, named
+from tests.jobcontroller.plugins.cases import CASES, active_plugins, named, pods
 from tests.jobcontroller.world import Json, World, job, task
 from volcanopy.api.batch import BatchJob
 from volcanopy.jobcontroller.plugins.plugin import (
@@ -222,3 +223,15 @@ def test_plugins_create_only_objects_that_the_controller_supports() -> None:
 def test_a_missing_dependency_is_named() -> None:
     with pytest.raises(PluginError, match='Not found: job plugin "next": job plugins are "base"'):
         plugins_of(BatchJob.read(job(plugins={"base": []})), {"base": Base})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plugin_leaves_unnamed_entries_of_a_template_to_the_api_server_which_rejects_them(name: str) -> None:
+    manifest = copy.deepcopy(CASES[name])
+    for entry in manifest["spec"]["tasks"]:
+        spec = entry["template"]["spec"]
+        for container in spec["containers"]:
+            for key in ("env", "volumeMounts", "ports"):
+                container[key] = [{}, *container.get(key, ())]
+        spec["initContainers"] = [{}, *spec.get("initContainers", ())]
+    assert pods(manifest).keys() == pods(CASES[name]).keys()

@@ -1,5 +1,6 @@
 """What pods receive is what the frameworks read."""
 
+import copy
 import json
 
 import pytest
@@ -223,3 +224,19 @@ def test_ascend_ranks_follow_pytorch_and_user_values() -> None:
     tasks[3]["template"]["metadata"] = {"annotations": {"hccl/rankIndex": "9"}}
     made = pods(job(*tasks, plugins={"hcclrank": [], "pytorch": ["--worker=more"]}))
     assert [rank(pod) for pod in made.values()] == ["0", "1", "2", None, "9"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_variable_of_the_manifest_can_refer_to_those_of_the_plugins(name: str) -> None:
+    manifest = copy.deepcopy(CASES[name])
+    for entry in manifest["spec"]["tasks"]:
+        for container in entry["template"]["spec"]["containers"]:
+            container["env"] = [*(container.get("env") or ()), {"name": "RUN", "value": "run-$(VC_TASK_INDEX)"}]
+    for pod in pods(manifest).values():
+        assert [container["env"][-1]["name"] for container in pod["spec"]["containers"]] == ["RUN"]
+
+
+def test_the_address_of_the_paddle_master_refers_to_a_variable_before_it() -> None:
+    first = pods(job(task("worker", 2), plugins={"paddle": []}))["job-worker-0"]
+    variables = [entry["name"] for entry in first["spec"]["containers"][0]["env"]]
+    assert variables.index("POD_IP") < variables.index("PADDLE_MASTER")

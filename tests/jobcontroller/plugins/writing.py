@@ -36,7 +36,8 @@ spec:
 arguments and values, and lists the valid ones. It also rejects the name of a task that the job does not have.
 
 Plugins are applied in the order of this page, independent of the order in the job. A plugin does not change what the manifest of a
-container sets: a variable, a port, a mount. The controller creates the objects of a plugin before the pods, updates them when the job is
+container sets: a variable, a port, a mount. Its variables precede those of the manifest, whose values can contain them, such as
+`run-$(VC_TASK_INDEX)`. The controller creates the objects of a plugin before the pods, updates them when the job is
 scaled, keeps them through restarts, and deletes them when the job has stopped.
 
 ## Write a job plugin

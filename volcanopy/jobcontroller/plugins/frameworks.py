@@ -158,7 +158,7 @@ class Pytorch(JobPlugin[PytorchArguments]):
 
     def _wait(self, pod: Json) -> None:
         before = pod["spec"].get("initContainers") or ()
-        if any(container["name"] == WAITING for container in before):
+        if any(container.get("name") == WAITING for container in before):
             return
         waiting = {
             "name": WAITING,
@@ -277,10 +277,11 @@ class Paddle(_MeetingPlugin[PaddleArguments]):
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The environment, and the master's port."""
+        pod = super().pod(pod, task, index)
         if task.name == self.arguments.worker:
             address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
             add_environment(pod, [address], initial=False)
-        return super().pod(pod, task, index)
+        return pod
 
     def environment(self, task: TaskSpec, index: int) -> Mapping[str, str]:
         """The master's address, the number of nodes and the own rank."""

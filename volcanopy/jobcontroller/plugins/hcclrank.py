@@ -44,4 +44,4 @@ class Hcclrank(JobPlugin[HcclrankArguments]):
 
 def _given(pod: Json) -> str:
     entries = (entry for variable in pod["spec"].get("containers") or () for entry in variable.get("env") or ())
-    return next((entry["value"] for entry in entries if entry["name"] == "RANK" and entry.get("value")), "")
+    return next((entry["value"] for entry in entries if entry.get("name") == "RANK" and entry.get("value")), "")

@@ -229,12 +229,15 @@ def containers(pod: Json, initial: bool = True) -> Iterator[Json]:
 
 
 def add_environment(pod: Json, entries: Sequence[Mapping[str, Any]], initial: bool = True) -> None:
-    """Give every container these variables. Where a container has one of the name already, its own stays."""
+    """Give every container these variables, before its own: their values can refer to them, as in ``run-$(VC_TASK_INDEX)``.
+
+    Where a container has one of the name already, its own stays.
+    """
     for container in containers(pod, initial):
-        present = {entry["name"] for entry in container.get("env") or ()}
+        present = {entry.get("name") for entry in container.get("env") or ()}
         new = [dict(entry) for entry in entries if entry["name"] not in present]
         if new:
-            container["env"] = [*(container.get("env") or ()), *new]
+            container["env"] = [*new, *(container.get("env") or ())]
 
 
 def add_volume(pod: Json, volume: Json, mount: Json) -> None:
@@ -242,14 +245,14 @@ def add_volume(pod: Json, volume: Json, mount: Json) -> None:
     pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), volume]
     for container in containers(pod):
         mounts = container.get("volumeMounts") or ()
-        if all(existing["mountPath"] != mount["mountPath"] for existing in mounts):
+        if all(existing.get("mountPath") != mount["mountPath"] for existing in mounts):
             container["volumeMounts"] = [*mounts, dict(mount)]
 
 
 def add_port(container: Json, name: str, number: int) -> None:
     """Add a port to a container, unless it has it already; without the name if that is taken."""
     ports = container.get("ports") or ()
-    if any(port["containerPort"] == number for port in ports):
+    if any(port.get("containerPort") == number for port in ports):
         return
     named = {} if any(port.get("name") == name for port in ports) else {"name": name}
     container["ports"] = [*ports, {**named, "containerPort": number, "protocol": "TCP"}]

@@ -106,5 +106,5 @@ class Ray(JobPlugin[RayArguments]):
 
 
 def _container(pod: Json, name: str) -> Json:
-    result: Json = next(container for container in pod["spec"]["containers"] if container["name"] == name)
+    result: Json = next(container for container in pod["spec"]["containers"] if container.get("name") == name)
     return result
