@@ -185,6 +185,16 @@ def test_a_script_runs_with_its_array_index_on_process_nodes(processes: Path, tm
         assert {line for line in lines if line.startswith("index")} == {f"index {index} of data" for index in indexes}
 
 
+def test_a_failed_index_is_not_run_again_as_for_slurm(processes: Path, tmp_path: Path) -> None:
+    path = script(tmp_path, "--array=0-2", "--cpus-per-task=1", "--wait")
+    path.write_text(path.read_text() + 'echo "index $SLURM_ARRAY_TASK_ID"\ntest $SLURM_ARRAY_TASK_ID != 1\n')
+    ended = run_in_process("sbatch", path, kubeconfig=processes)
+    assert ended.status == 1
+    assert "is Failed: 2/3 required pods succeeded, 1 failed: pod job-" in ended.err
+    indexes = [line.rpartition("] ")[2] for line in ended.lines if "index" in line]
+    assert sorted(indexes) == ["index 0", "index 1", "index 2"]
+
+
 def logs(processes: Path, path: Path, *words: str) -> list[str]:
     """Submit a script, wait for it, and return the sorted lines of its pods."""
     ended = run_in_process("sbatch", path, "--options", "--wait", *words, kubeconfig=processes)

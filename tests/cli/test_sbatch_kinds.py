@@ -122,7 +122,7 @@ def job(tmp_path: Path, text: str) -> Script:
             {"array": "0-2%2", "replicas": 1},
             [
                 "--name sweep-NUMBER",
-                "--array 0-2%2, index in SLURM_ARRAY_TASK_ID",
+                "--array 0-2%2 --restart Never, index in SLURM_ARRAY_TASK_ID",
                 "one pod, which runs the script, --cpu 1",
                 *[LOGS] * 3,
             ],

@@ -8,7 +8,7 @@ from itertools import chain
 
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.job_names import name_part
-from volcanopy.client.jobs.options import JobOptions
+from volcanopy.client.jobs.options import JobOptions, RestartOption
 from volcanopy.client.jobs.program import MAXIMUM_SCRIPT, MOST_INDEXES
 
 SHORT = {
@@ -331,7 +331,9 @@ def _array(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
     if not request.is_range and len(" ".join(map(str, indexes))) > MAXIMUM_SCRIPT:
         raise CommandError(f"{len(indexes)} indexes that do not follow each other are too long: use a range")
     array = f"{first}-{first + len(indexes) - 1}{percent}{parallelism}"
-    return replace(job, array=array), f"--array {array}, index in SLURM_ARRAY_TASK_ID"
+    # Slurm ends a failed index for good, and runs the others.
+    words = f"--array {array} --restart Never, index in SLURM_ARRAY_TASK_ID"
+    return replace(job, array=array, restart=RestartOption.Never), words
 
 
 def _requeue(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
