@@ -148,3 +148,17 @@ def test_a_policy_for_an_exit_code_needs_pods_that_fail(restarts: str | None, wa
         "containers restart, and the pod does not fail"
     )
     assert (expected in warnings) == warned
+
+
+@pytest.mark.parametrize(
+    ("policies", "warned"),
+    [(["Always"], True), (["Always", "Always"], True), (["Always", "Never"], False), ([None], False)],
+)
+def test_a_job_of_which_every_container_restarts_after_success_does_not_end(
+    policies: list[str | None], warned: bool
+) -> None:
+    tasks = [task(name) for name, _ in zip("ab", policies, strict=False)]
+    for entry, policy in zip(tasks, policies, strict=True):
+        entry["template"]["spec"] |= {"restartPolicy": policy} if policy else {}
+    warnings = list(job_warnings(BatchJobSpec.model_validate({"tasks": tasks}), CONTEXT))
+    assert any("does not end by itself" in str(warning) for warning in warnings) == warned

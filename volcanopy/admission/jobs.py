@@ -276,6 +276,9 @@ def job_warnings(spec: BatchJobSpec, context: Context) -> Iterator[Problem]:
         if codes and restarts in ("OnFailure", "Always"):
             detail = f"policies for exitCode {codes[0]} have no effect: containers restart, and the pod does not fail"
             yield invalid(f"{path}.template.spec.restartPolicy", restarts, detail)
+    if all(at(task.template, "spec", "restartPolicy") == "Always" for task in spec.tasks):
+        detail = "containers restart after a success, too, and the job does not end by itself: use Never or OnFailure"
+        yield invalid("spec.tasks[0].template.spec.restartPolicy", "Always", detail)
     yield from _priority(spec.priority_class_name, "spec.priorityClassName", context)
     yield from _scheduler(spec.scheduler_name, "spec.schedulerName", context)
 
