@@ -106,6 +106,21 @@ def test_a_failed_job_stops_the_flow() -> None:
     assert world.flow.status.completed_jobs == ["f-b"]
 
 
+def test_the_jobs_that_a_failed_flow_does_not_create_state_it() -> None:
+    world = FlowWorld({"name": "a"}, {"name": "b"}, after("c", "b"), after("d", "a"), after("e", "d")).settle()
+    world.set("f-a", "Running")
+    world.set("f-b", "Running")
+    world.settle()
+    world.set("f-a", "Failed", "out of luck")
+    world.settle()
+    messages = {entry.name: entry.message for entry in world.flow.status.job_status_list}
+    assert {name: messages[name] for name in "cde"} == {
+        "c": "not created: the flow has failed",
+        "d": "dependencies failed: a",
+        "e": "dependencies failed: d",
+    }
+
+
 def test_continue_runs_jobs_that_do_not_depend_on_the_failed_one() -> None:
     world = FlowWorld({"name": "a"}, {"name": "b"}, after("c", "b"), after("d", "a"), failurePolicy="continue").settle()
     world.set("f-a", "Failed", "out of luck")

@@ -173,24 +173,23 @@ def _entered(current: FlowState, phase: FlowPhase, reason: str, message: str, no
 def _to_make(
     flow: JobFlow, state: FlowState, entries: dict[str, FlowJobStatus], seen: FlowObserved
 ) -> tuple[dict[str, Json | str], list[PodProbe]]:
-    """Return the manifest of each missing job or the reason why it is not created yet, and the probes to run.
+    """Return the manifest of each missing job or the reason why it is not created, and the probes to run.
 
     The reason is written into the entry of the job.
     """
     making: dict[str, Json | str] = {}
     pod_probes: list[PodProbe] = []
-    if state.phase not in {FlowPhase.PENDING, FlowPhase.RUNNING}:
-        return making, pod_probes
     hopeless = _hopeless(flow, entries)
     for step in flow.spec.jobs:
         entry = entries[step.name]
         if entry.state:
             continue
-        waiting = Waiting(flow, step, entries, seen)
         made: Json | None = None
         if step.name in hopeless:
             message = f"dependencies failed: {', '.join(sorted(hopeless.intersection(step.targets)))}"
-        elif waiting.reasons:
+        elif state.phase is FlowPhase.FAILED:
+            message = "not created: the flow has failed"
+        elif (waiting := Waiting(flow, step, entries, seen)).reasons:
             message = "; ".join(waiting.reasons)
             pod_probes += waiting.pod_probes
         else:
