@@ -332,8 +332,8 @@ def _array(job: JobOptions, value: str, request: SlurmRequest) -> Applied:
         raise CommandError(f"{len(indexes)} indexes that do not follow each other are too long: use a range")
     array = f"{first}-{first + len(indexes) - 1}{percent}{parallelism}"
     # Slurm ends a failed index for good, and runs the others.
-    words = f"--array {array} --restart Never, index in SLURM_ARRAY_TASK_ID"
-    return replace(job, array=array, restart=RestartOption.Never), words
+    result = f"--array {array} --restart Never, index in SLURM_ARRAY_TASK_ID"
+    return replace(job, array=array, restart=RestartOption.Never), result
 
 
 def _requeue(job: JobOptions, _: str, _request: SlurmRequest) -> Applied:
