@@ -163,6 +163,14 @@ def test_a_forbidden_request_names_the_missing_permission(
         )
 
 
+@pytest.mark.parametrize("words", ["job list -A", "job history -A", "usage"])
+def test_a_user_of_one_namespace_reads_how_to_list_that_one(words: str, folder: Path, server: FakeApiServer) -> None:
+    server.otherwise = forbidden("list")
+    server.answers["POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"] = (201, {"status": {}})
+    refused = run_in_process(*words.split(), kubeconfig=server.kubeconfig(folder))
+    assert re.fullmatch(r"you may not list \w+ in all namespaces, only in one: use -n NAMESPACE", refused.sentence())
+
+
 @pytest.mark.parametrize("words", ASKING, ids=" ".join)
 def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder: Path, server: FakeApiServer) -> None:
     refused = run_in_process(*arguments(words, folder), kubeconfig=server.kubeconfig(folder))

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
+from volcanopy.cli.framework.options import NAMESPACE_OR_ALL, ClusterOptions
 from volcanopy.cli.jobs.options import By, Report, ReportFormat, UsageSince
 from volcanopy.client.errors import CommandError
 
@@ -23,7 +23,7 @@ app = typer.Typer(rich_markup_mode=None)
 )
 async def usage_command(
     cluster: ClusterOptions,
-    place: NamespaceOption,
+    namespace: Annotated[str | None, NAMESPACE_OR_ALL] = None,
     by: Annotated[By | None, typer.Option(help="What to sum by; by default user.", show_default=False)] = None,
     since: UsageSince = None,
     decayed: Annotated[
@@ -52,9 +52,9 @@ async def usage_command(
             raise CommandError(f"{'--resource' if resource else '-f'} needs --decayed", 2)
         from volcanopy.cli.jobs.history import usage
 
-        await usage(cluster, place.namespace, place.namespace is None, by or By.user, since or "7d", output)
+        await usage(cluster, namespace, by or By.user, since or "7d", output)
         return
-    for option, value in (("--by", by), ("--since", since), ("-n", place.namespace)):
+    for option, value in (("--by", by), ("--since", since), ("-n", namespace)):
         if value is not None:
             raise CommandError(f"{option}: not with --decayed, which lists all queues and their users", 2)
     from volcanopy.cli.queues.usage import print_usage

@@ -12,8 +12,8 @@ from volcanopy.cli.framework.tables import plain_table
 from volcanopy.cli.jobs.options import By, ReportFormat
 from volcanopy.client.durations import current_time, local_time, seconds, span
 from volcanopy.client.errors import CommandError
+from volcanopy.client.objects import list_objects
 from volcanopy.kube.client.api_client import Client
-from volcanopy.kube.client.errors import NotFound
 from volcanopy.kube.client.kinds import Json
 from volcanopy.kube.client.raw_kinds import JOB_HISTORIES, JOBS
 
@@ -58,7 +58,7 @@ async def history(
     """Print the history of jobs of a name, or of all jobs: those that have ended and those that exist."""
     async with cluster.client() as client:
         place = None if everywhere else namespace or client.connection.namespace
-        entries = {entry.uid: entry for entry in map(existing_entry, (await client.list(JOBS, place)).items)}
+        entries = {entry.uid: entry for entry in map(existing_entry, await list_objects(client, JOBS, place))}
         entries |= {entry.uid: entry for entry in await recorded(client, place)}
     begin = _begin(since)
     chosen = [
@@ -77,13 +77,10 @@ async def history(
         print(_table(chosen, everywhere=everywhere))
 
 
-async def usage(
-    cluster: ClusterOptions, namespace: str | None, everywhere: bool, by: By, since: str, output: ReportFormat
-) -> None:
-    """Print what the jobs that ended within some time used, by user, queue or namespace."""
+async def usage(cluster: ClusterOptions, namespace: str | None, by: By, since: str, output: ReportFormat) -> None:
+    """Print what the jobs of a namespace, or of all, that ended within some time used, by user, queue or namespace."""
     async with cluster.client() as client:
-        place = None if everywhere else namespace or client.connection.namespace
-        entries = await recorded(client, place)
+        entries = await recorded(client, namespace)
     begin = _begin(since)
     entries = [entry for entry in entries if (end := entry.time("finished")) is not None and end >= begin]
     sums = summed(entries, by)
@@ -151,13 +148,10 @@ def _begin(since: str) -> datetime:
 
 async def recorded(client: Client, namespace: str | None) -> list[RecordedJob]:
     """Return the jobs that have ended; raises CommandError if the cluster has no job history."""
-    try:
-        listing = await client.list(JOB_HISTORIES, namespace)
-    except NotFound:
-        raise CommandError("the cluster has no job history: install the CRDs of this version") from None
+    histories = await list_objects(client, JOB_HISTORIES, namespace)
     return [
         RecordedJob(str(item["metadata"].get("namespace") or ""), uid, {"name": "", **fields})
-        for item in listing.items
+        for item in histories
         for uid, fields in (item.get("records") or {}).items()
     ]
 
