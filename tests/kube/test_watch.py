@@ -16,6 +16,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.connection import Credentials, Headers, headers_of
 from volcanopy.kube.client.errors import KubeError
 from volcanopy.kube.client.lines import Lines
+from volcanopy.kube.client.raw_kinds import JOBS
 
 
 async def test_existing_objects_are_one_batch_followed_by_changes(
@@ -229,6 +230,18 @@ async def test_watches_that_end_immediately_are_reopened_with_backoff(
         assert len(time.pauses) == 5
         assert time.pauses == sorted(time.pauses)
         assert follower.ends("fault") == 0
+
+
+async def test_the_error_of_a_missing_kind_names_the_kind_and_the_remedy(
+    client: Client, server: FaultyServer, time: FakeTime
+) -> None:
+    reflector = Reflector(client, JOBS, sleep=time.sleep, clock=time.clock, rng=Random(1))
+    server.faults.append(Fault("GET", code=404))
+    running = asyncio.create_task(reflector.run(Follower()))
+    await asyncio.wait_for(reflector.answered.wait(), 60)
+    expected = "the cluster does not serve BatchJob of batch.volcanopy.io/v1alpha1: install it (volcanopy crd)"
+    assert reflector.fault == expected
+    running.cancel()
 
 
 async def test_a_failing_list_is_retried_and_its_error_reported(
