@@ -53,5 +53,9 @@ async def _serve(connection: Connection, options: "ProcessOptions", service: Ser
     async with serving(health, options.address, options.health_port, access) as (address, metrics):
         log.info("serving health and metrics", address=address, metrics=metrics)
         with Watchdog(lambda: pulse.beats, STANDSTILL, health.call_farewell):
-            await service(connection, stop, health)
+            try:
+                await service(connection, stop, health)
+            except asyncio.CancelledError:
+                if not stop.is_set():  # else it was starting
+                    raise
     beating.cancel()

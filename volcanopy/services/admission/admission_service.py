@@ -54,6 +54,7 @@ from volcanopy.services.admission.webhook_configuration import (
     unregister,
 )
 from volcanopy.services.process.health import Health, stale_watches
+from volcanopy.services.process.startup import cancelled_by
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
@@ -302,9 +303,10 @@ async def run(
     is_ready = ready or asyncio.Event()
     async with Client(connection) as client, PodDryRuns(client) as tried:
         apis = api_views(client, settings.api)
-        await answered(VolcanoProcesses(client, "admission", apis.bindings).ensure_none)
         keyring = _keyring(client, settings)
-        await keyring.renew(await published(client) if settings.service else b"")
+        async with cancelled_by(stop):
+            await answered(VolcanoProcesses(client, "admission", apis.bindings).ensure_none)
+            await keyring.renew(await published(client) if settings.service else b"")
 
         def current() -> AdmissionPolicy:
             return with_schedulers(policy.current, apis.scheduler_names)
@@ -321,9 +323,10 @@ async def run(
             health.live["parts"] = supervisor.problem
             cluster.watch(supervisor)
             supervising = tasks.create_task(supervisor.run())
-            await cluster.complete()
             publish = partial(_publish, client, settings, keyring, policy, address, paths)
-            await answered(publish)
+            async with cancelled_by(stop):
+                await cluster.complete()
+                await answered(publish)
             log.info("admission webhook serving", address=address)
             machine.freeze_garbage_collector()
             is_ready.set()

@@ -27,6 +27,7 @@ from volcanopy.services.agent.load_window import Load, LoadWindow, is_due, sampl
 from volcanopy.services.agent.machine_files import MachineFiles
 from volcanopy.services.agent.node_report import NodeCpus, ReportError
 from volcanopy.services.process.health import Health, Heartbeat
+from volcanopy.services.process.startup import cancelled_by
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +70,8 @@ async def run(
         while not stop.is_set():
             pause = settings.interval
             try:
-                await agent.report()
+                async with cancelled_by(stop):
+                    await agent.report()
                 heartbeat.beat()
                 backoff.reset()
             except (KubeError, ReportError) as error:

@@ -39,6 +39,7 @@ from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.settings import scheduler_names
+from volcanopy.services.process.startup import cancelled_by
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
@@ -78,7 +79,8 @@ async def run(
         namespace = (settings.election.namespace if settings.election else "") or home(connection)
         run_times = RunTimes(client, namespace)
         apis_of_cluster = InstalledApis(api_views(client, settings.api))
-        views = await apis_of_cluster.installed()
+        async with cancelled_by(stop):
+            views = await apis_of_cluster.installed()
         gangs = _gangs(client, recorder, settings)
         apis = []
         for view, binding in zip(views, views.bindings, strict=True):
