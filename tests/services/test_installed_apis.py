@@ -28,7 +28,7 @@ async def client() -> AsyncIterator[Client]:
 
 async def test_a_process_ends_when_the_definitions_of_a_further_api_appear(client: Client) -> None:
     apis, supervisor = InstalledApis(ApiViews(client, BINDINGS), period=0.01), Supervisor(period=0.01)
-    assert (await apis.installed()).bindings == (VOLCANOPY,)
+    assert (await apis.installed(asyncio.Event())).bindings == (VOLCANOPY,)
     apis.watch(supervisor)
     supervising = asyncio.create_task(supervisor.run())
     kinds = ("batch.", "scheduling.", "bus.")
@@ -38,8 +38,8 @@ async def test_a_process_ends_when_the_definitions_of_a_further_api_appear(clien
     await Creator(client).create(whole)
     with pytest.raises(PartFailedError, match="definitions of the API volcano were installed"):
         await supervising
-    assert (await InstalledApis(ApiViews(client, BINDINGS)).installed()).bindings == BINDINGS
+    assert (await InstalledApis(ApiViews(client, BINDINGS)).installed(asyncio.Event())).bindings == BINDINGS
 
 
 async def test_the_first_api_is_served_without_a_question(client: Client) -> None:
-    assert (await InstalledApis(ApiViews(client, (VOLCANO,))).installed()).bindings == (VOLCANO,)
+    assert (await InstalledApis(ApiViews(client, (VOLCANO,))).installed(asyncio.Event())).bindings == (VOLCANO,)

@@ -39,7 +39,6 @@ from volcanopy.services.process.election import Candidate, candidacy, home
 from volcanopy.services.process.health import Health, stale_watches, unsynced
 from volcanopy.services.process.installed_apis import InstalledApis
 from volcanopy.services.process.settings import scheduler_names
-from volcanopy.services.process.startup import cancelled_by
 from volcanopy.services.process.supervisor import Supervisor
 from volcanopy.services.process.volcano_processes import VolcanoProcesses
 
@@ -79,8 +78,7 @@ async def run(
         namespace = (settings.election.namespace if settings.election else "") or home(connection)
         run_times = RunTimes(client, namespace)
         apis_of_cluster = InstalledApis(api_views(client, settings.api))
-        async with cancelled_by(stop):
-            views = await apis_of_cluster.installed()
+        views = await apis_of_cluster.installed(stop)
         gangs = _gangs(client, recorder, settings)
         apis = []
         for view, binding in zip(views, views.bindings, strict=True):

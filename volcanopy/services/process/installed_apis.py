@@ -13,6 +13,7 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import ApiViews
 from volcanopy.kube.client.errors import KubeError, NotFound
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS, POD_GROUPS
+from volcanopy.services.process.startup import cancelled_by
 from volcanopy.services.process.supervisor import Supervisor
 
 log = structlog.get_logger(__name__)
@@ -31,10 +32,11 @@ class InstalledApis:
         self._absent: list[Client] = []
         self._appeared = ""
 
-    async def installed(self) -> ApiViews:
-        """Return the APIs to serve; asks until the server answers."""
+    async def installed(self, stop: asyncio.Event) -> ApiViews:
+        """Return the APIs to serve; asks until the server answers, or the task is cancelled by ``stop``."""
         _, *others = self._apis
-        self._absent = [view for view in others if not await self._answered(view)]
+        async with cancelled_by(stop):
+            self._absent = [view for view in others if not await self._answered(view)]
         for view in self._absent:
             log.info("API not installed: not served", api=view.api)
         return self._apis.only(lambda view: view not in self._absent)
