@@ -473,3 +473,10 @@ def test_lists_and_waits_show_that_a_job_is_being_deleted() -> None:
     job = msgspec.convert(DELETED, BatchJob)
     assert job_status.reason(job) == "being deleted: waits for finalizer example.com/backup, foregroundDeletion"
     assert job_status.summary(job) == f"Running: {job_status.reason(job)}"
+
+
+def test_a_pod_that_a_finalizer_keeps_is_terminating_with_the_name_of_the_finalizer() -> None:
+    pod = a_pod("train-0", "Failed")
+    pod["metadata"] |= {"deletionTimestamp": ago(60), "finalizers": ["example.com/hold"]}
+    (problem,) = report(a_job("Running", "0/2 pods running"), a_group("Running"), pods=[pod]).pods
+    assert (problem.state, problem.message) == ("terminating", "waits for finalizer example.com/hold")

@@ -64,10 +64,11 @@ def _problem(pod: Pod) -> tuple[str, str] | None:
     status = pod.status
     if status.phase == "Succeeded":
         return None
-    if status.phase == "Failed":
+    finalizers = ", ".join(pod.metadata.finalizers) if pod.metadata.deletion_timestamp is not None else ""
+    if status.phase == "Failed" and not finalizers:
         return FAILED, _failure(pod)
     if pod.metadata.deletion_timestamp is not None:
-        return TERMINATING, ""
+        return TERMINATING, f"waits for finalizer {finalizers}" if finalizers else ""
     if not pod.spec.node_name:
         return UNSCHEDULED, _unscheduled(status)
     return _container_problem(status) or (_STARTS if status.phase == "Pending" else None)
