@@ -237,7 +237,7 @@ async def test_the_error_of_a_missing_kind_names_the_kind_and_the_remedy(
 ) -> None:
     reflector = Reflector(client, JOBS, sleep=time.sleep, clock=time.clock, rng=Random(1))
     server.faults.append(Fault("GET", code=404))
-    running = asyncio.create_task(reflector.run(Follower()))
+    running = asyncio.create_task(reflector.run(lambda _: None))
     await asyncio.wait_for(reflector.answered.wait(), 60)
     expected = "the cluster does not serve BatchJob of batch.volcanopy.io/v1alpha1: install it (volcanopy crd)"
     assert reflector.fault == expected

@@ -58,17 +58,18 @@ async def test_a_command_here_an_array_and_a_terminal(folder: Path) -> None:
     lines = await run(folder, "--array=3-5%2", "--script=script", "--cpu=100m", "--name=a", "--", "/etc", "three")
     assert sorted(lines) == [f"[pod/a-main-{index - 3}/main] index {index} of three" for index in (3, 4, 5)]
 
-    side, device = pty.openpty()
-    os.set_blocking(side, False)
-    process = await start(folder, "--interactive", "--cpu=100m", "--name=shell", "--", "sh", terminal=device)
-    os.close(device)
-    output = await _until(side, b"press Enter")
-    os.write(side, b"echo ter''minal $((6 * 7)); exit\n")
-    output = await _until(side, b"terminal 42")
-    assert b"terminal 42" in output
-    async with asyncio.timeout(120):
-        assert await process.wait() == 0
-    os.close(side)
+    for name, status in (("shell", 0), ("failing", 1)):
+        side, device = pty.openpty()
+        os.set_blocking(side, False)
+        process = await start(folder, "--interactive", "--cpu=100m", f"--name={name}", "--", "sh", terminal=device)
+        os.close(device)
+        output = await _until(side, b"press Enter")
+        os.write(side, f"echo ter''minal $((6 * 7)); exit {3 * status}\n".encode())
+        output = await _until(side, b"failed with exit code 3" if status else b"terminal 42")
+        assert b"terminal 42" in output
+        async with asyncio.timeout(120):
+            assert await process.wait() == status
+        os.close(side)
 
 
 async def _until(side: int, text: bytes) -> bytes:

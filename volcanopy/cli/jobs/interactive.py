@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 import aiohttp
 
 from volcanopy.api.batch_read import BatchJob
-from volcanopy.cli.framework.options import ClusterOptions
 from volcanopy.cli.jobs.wait_notes import WaitNotes
 from volcanopy.client.errors import CommandError
 from volcanopy.client.jobs.logs import GRACE
@@ -32,29 +31,26 @@ _STDIN, _STDOUT, _STDERR, _STATUS, _SIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _CHUNK = 1 << 15
 
 
-async def interact(cluster: ClusterOptions, namespace: str, name: str) -> None:
+async def interact(client: Client, namespace: str, name: str) -> None:
     """Wait for the pod of a job, and connect the terminal with it until it ends. Raises CommandError."""
-    async with cluster.client() as client:
-        pod = await _running_pod(client, namespace, name)
-        container = pod.spec.containers[0].name
-        query = urlencode({"container": container, "stdin": "true", "stdout": "true", "tty": "true"})
-        path = f"{PODS.path(namespace, pod.metadata.name, 'attach')}?{query}"
-        try:
-            socket = await client.websocket(path, _PROTOCOL)
-        except ApiError as fault:
-            if fault.code != HTTPStatus.BAD_REQUEST:
-                raise
-            now = read(Pod, await client.get(PODS, namespace, pod.metadata.name))
-            ended = now.status.phase in {"Succeeded", "Failed"}
-            cause = (
-                "it has ended"
-                if ended
-                else "its container has no terminal, or its node is simulated and runs no program"
-            )
-            raise CommandError(f'pod "{pod.metadata.name}" accepts no connection: {cause}') from fault
-        print(f'Connected with pod "{pod.metadata.name}". Without a prompt, press Enter.', file=sys.stderr)
-        with _raw_terminal():
-            await _connect(socket)
+    pod = await _running_pod(client, namespace, name)
+    container = pod.spec.containers[0].name
+    query = urlencode({"container": container, "stdin": "true", "stdout": "true", "tty": "true"})
+    path = f"{PODS.path(namespace, pod.metadata.name, 'attach')}?{query}"
+    try:
+        socket = await client.websocket(path, _PROTOCOL)
+    except ApiError as fault:
+        if fault.code != HTTPStatus.BAD_REQUEST:
+            raise
+        now = read(Pod, await client.get(PODS, namespace, pod.metadata.name))
+        ended = now.status.phase in {"Succeeded", "Failed"}
+        cause = (
+            "it has ended" if ended else "its container has no terminal, or its node is simulated and runs no program"
+        )
+        raise CommandError(f'pod "{pod.metadata.name}" accepts no connection: {cause}') from fault
+    print(f'Connected with pod "{pod.metadata.name}". Without a prompt, press Enter.', file=sys.stderr)
+    with _raw_terminal():
+        await _connect(socket)
 
 
 async def _running_pod(client: Client, namespace: str, name: str) -> Pod:

@@ -37,19 +37,20 @@ async def run(
     if changes.dry_run:
         return
     key = key_of(created)
-    if options.interactive:
-        await interact(cluster, key.namespace, key.name)
-    elif options.follow:
-        await _follow(cluster, key.namespace, key.name)
+    if options.interactive or options.follow:
+        await _attend(cluster, key.namespace, key.name, options.interactive)
 
 
-async def _follow(cluster: ClusterOptions, namespace: str, name: str) -> None:
-    """Print the job's logs until it has finished; raises CommandError unless it is Completed."""
+async def _attend(cluster: ClusterOptions, namespace: str, name: str, interactive: bool) -> None:
+    """Connect the terminal or print the logs until the job has finished; raises CommandError unless it is Completed."""
     async with cluster.client() as client:
         body = await client.get(JOBS, namespace, name)
         finishing = asyncio.create_task(wait_until_job(client, body, Goal("finished", FINISHED), quiet=True))
         try:
-            await follow_logs(client, body, LogOptions(), required=False)
+            if interactive:
+                await interact(client, namespace, name)
+            else:
+                await follow_logs(client, body, LogOptions(), required=False)
             job = await finishing
         finally:
             finishing.cancel()
