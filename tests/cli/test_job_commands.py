@@ -188,7 +188,8 @@ def test_commands_suspend_resume_restart_and_terminate_a_job(volcanopy: Run) -> 
 
 def test_a_job_that_its_spec_suspends_is_not_said_to_be_resumed(volcanopy: Run) -> None:
     submitted(volcanopy, batch_job("later", 1, "1", suspend=True))
-    assert volcanopy("job", "wait", "later", "--for=aborted").status == 0
+    assert volcanopy("job", "wait", "later", "--for=suspended").status == 0
+    assert volcanopy("job", "list", "--phase", "Suspended").lines[1].split()[:2] == ["later", "Suspended"]
     resumed = volcanopy("job", "resume", "later")
     assert resumed.status == 1
     assert resumed.sentence() == 'job "later" is suspended by its spec: set spec.suspend to false'

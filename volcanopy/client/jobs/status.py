@@ -43,8 +43,12 @@ _USUAL = frozenset({"", "Created", "WaitingForPods"})
 
 
 def phase_named(text: str) -> str:
-    """Return the phase of that name in any case; raises CommandError for an unknown one."""
-    phase = next((phase for phase in PHASES if phase.lower() == text.lower()), None)
+    """Return the phase of that name in any case; raises CommandError for an unknown one.
+
+    Suspended, as tables show it, is that of jobs that their spec or a Command suspends.
+    """
+    name = SUSPENDED.lower() if text.lower() == "suspended" else text.lower()
+    phase = next((phase for phase in PHASES if phase.lower() == name), None)
     if phase is None:
         similar = difflib.get_close_matches(text.capitalize(), PHASES, n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"use one of {', '.join(PHASES)}"
