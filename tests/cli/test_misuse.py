@@ -244,6 +244,7 @@ def test_a_cluster_without_volcanopy_is_an_error(words: tuple[str, ...], folder:
         (["job", "list", "-o", "html"], "--output: 'html' is not one of 'table', 'wide'"),
         (["-n", "x", "crd"], "options of `crd` follow the command: see `volcanopy crd --help`"),
         (["job", "list", "--phase", "Runing"], "'Runing' is not a phase"),
+        (["job", "delete", "-l"], "Option '-l' requires an argument; see `volcanopy job delete --help`"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from volcanopy.cli import slurm, standard_output
-from volcanopy.cli.framework.command import SETTINGS, LazyGroup, ShortOptions, command
+from volcanopy.cli.framework.command import SETTINGS, LazyGroup, Parsing, command
 from volcanopy.cli.framework.options import CONTEXT, KUBECONFIG, NAMESPACE, Api, ClusterOptions, Document, SchedulerFile
 from volcanopy.cli.vcctl import PROGRAMS, translated
 from volcanopy.client.errors import CommandError
@@ -56,7 +56,7 @@ MODULES = {
 _HELP = "Batch system for Kubernetes: gang scheduling, queues and fair sharing; also without a cluster."
 
 
-class Commands(ShortOptions, TyperGroup):
+class Commands(Parsing, TyperGroup):
     """All commands; those of ``MODULES`` are imported when they are called."""
 
     def list_commands(self, ctx: Any) -> list[str]:

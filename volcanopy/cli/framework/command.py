@@ -64,8 +64,17 @@ def command(
     return register
 
 
-class ShortOptions:
-    """For a command or group: ``-n=NAME`` is ``-n NAME``, as for kubectl."""
+class Parsing:
+    """For a command or group: ``-n=NAME`` is ``-n NAME``, as for kubectl, and every error has the context that has the help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Raises UsageError."""
+        try:
+            parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.TyperException as fault:
+            fault.ctx = getattr(fault, "ctx", None) or ctx  # type: ignore[attr-defined]
+            raise
+        return parsed
 
     def make_parser(self, ctx: Any) -> Any:
         """Return the parser; it splits at ``=`` what begins with a name that it knows as that of a long option."""
@@ -74,7 +83,7 @@ class ShortOptions:
         return parser
 
 
-class _Command(ShortOptions, TyperCommand):
+class _Command(Parsing, TyperCommand):
     pass
 
 
