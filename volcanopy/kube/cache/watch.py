@@ -24,17 +24,7 @@ from volcanopy.kube import machine
 from volcanopy.kube.client.api_client import PAGE, Client
 from volcanopy.kube.client.backoff import AFTER_OUTAGE, Backoff
 from volcanopy.kube.client.decoding import Rejected, reject
-from volcanopy.kube.client.errors import (
-    ApiError,
-    Gone,
-    Invalid,
-    KubeError,
-    NoAnswer,
-    NotFound,
-    Status,
-    Unreadable,
-    from_status,
-)
+from volcanopy.kube.client.errors import ApiError, Gone, Invalid, KubeError, NoAnswer, Status, Unreadable, from_status
 from volcanopy.kube.client.kinds import AnyEvent, Bare, Kind, WatchEvent
 from volcanopy.kube.client.lines import Lines
 from volcanopy.kube.client.logs import Logger
@@ -186,7 +176,7 @@ class Reflector(Generic[T]):
             self.faulty_since = self._clock()
         self._ended("fault")
         text = str(fault)
-        if isinstance(fault, NotFound):  # no object of a kind is an empty list
+        if isinstance(fault, ApiError) and fault.code == 404:  # no object of a kind is an empty list
             remedy = ": install it (volcanopy crd)" if "volcanopy" in self.kind.group else ""
             text = f"the cluster does not serve {self.kind.kind} of {self.kind.api_version}{remedy}"
         # The same error in consecutive attempts is logged once.
