@@ -80,7 +80,7 @@ def new_problems(cluster: Cluster, mark: int) -> list[str]:
     queue_bodies = cluster.bodies_since(mark, "Queue")
     if not queue_bodies:
         return []
-    context = context_of(cluster)
+    context = _queue_context(cluster)
     problems: list[str] = []
     for (kind, name), old in queue_bodies.items():
         if (kind, name) not in cluster.objects:
@@ -101,21 +101,24 @@ def _without_amounts(problem: str) -> str:
 def context_of(cluster: Cluster, registry: Registry = JOB_PLUGINS) -> Context:
     """Return the context of a review: the objects of the cluster."""
     state = cluster.state
-    groups = cluster.of_kind("PodGroup")
     nodes = cluster.of_kind("Node").values()
-    unfinished = Counter(
-        group.spec.queue or state.default_queue for group in groups.values() if group.status.phase != "Completed"
-    )
-    return Context(
-        queues=state.queues,
+    return replace(
+        _queue_context(cluster),
         check_plugins=lambda job: plugin_problems(job, registry),
         namespaces=state.namespaces or None,
         largest_nodes=maximal(amounts_of(node.status.allocatable) for node in nodes),
         priority_classes=state.priority_classes,
-        pod_groups=groups,
-        unfinished=unfinished,
         hyper_nodes=state.hypernodes or None,
     )
+
+
+def _queue_context(cluster: Cluster) -> Context:
+    """Return the context of a review of a queue."""
+    groups, default_queue = cluster.of_kind("PodGroup"), cluster.state.default_queue
+    unfinished = Counter(
+        group.spec.queue or default_queue for group in groups.values() if group.status.phase != "Completed"
+    )
+    return Context(queues=cluster.state.queues, pod_groups=groups, unfinished=unfinished)
 
 
 def templates_of(cluster: Cluster, namespace: str) -> dict[str, JobTemplate]:

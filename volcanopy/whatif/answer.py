@@ -31,6 +31,10 @@ from volcanopy.whatif.target import (
     suspended_jobs,
     targets,
 )
+from volcanopy.whatif.trials import Trials
+
+_ROUNDS = 2
+"""The number of times that the budget of the searches is divided among the jobs whose search has not come to its end."""
 
 
 @dataclass(frozen=True)
@@ -162,19 +166,22 @@ def _waiting(engine: Engine, limits: Limits, jobs: Sequence[JobAnswer]) -> dict[
 
     1. All jobs are tried alone.
     2. What remains of the budget is for the searches for remedies, in equal parts: what a job does not use is for the later ones.
+    3. What all of them leave is for those whose parts were not enough: their earlier trials cost nothing again.
     """
-    requested = [job for job in jobs if limits.jobs is None or job.target.group in limits.jobs]
-    answers, alone = dict[str, JobAnswer](), list[tuple[JobAnswer, JobAnswer]]()
-    for answer in requested:
+    groups = {job.target.group: job for job in jobs if limits.jobs is None or job.target.group in limits.jobs}
+    answers, alone = dict[str, JobAnswer](), dict[str, JobAnswer]()
+    for group, job in groups.items():
         try:
-            alone.append((answer, _alone(engine, limits.search, answer)))
+            answers[group] = alone[group] = _alone(engine, limits.search, job)
         except BudgetEndedError:
-            answers[answer.target.group] = replace(answer, searched=False if limits.remedies else None)
-    for number, (answer, result) in enumerate(alone):
-        answers[answer.target.group] = result
-        if limits.remedies:
-            with limits.search.part(len(alone) - number) as budget:
-                answers[answer.target.group] = _searched(engine, budget, answer.explanation, result)
+            answers[group] = replace(job, searched=False if limits.remedies else None)
+    trials = Trials(engine, frozenset(alone))
+    searches = {group: _search(trials, groups[group].explanation, job) for group, job in alone.items()}
+    for _ in range(_ROUNDS if limits.remedies else 0):
+        waiting = [group for group in alone if not answers[group].searched]
+        for number, group in enumerate(waiting):
+            with limits.search.part(len(waiting) - number) as budget:
+                answers[group] = _searched(searches[group], budget, alone[group])
     return answers
 
 
@@ -195,12 +202,15 @@ def _of_step(engine: Engine, budget: Budget, step: FlowStep) -> JobAnswer:
     return result if result.start is Start.NEVER else replace(result, message=step.message)
 
 
-def _searched(engine: Engine, budget: Budget, explanation: Explain | None, answer: JobAnswer) -> JobAnswer:
-    """Return the answer with remedies; ``explanation`` is the job's in the cluster with all other jobs."""
-    cluster, target = engine.cluster, answer.target
-    result = Search(
-        engine, Question(cluster, engine.config, target, explanation), budget, answer.start is Start.AFTER
-    ).run()
+def _search(trials: Trials, explanation: Explain | None, answer: JobAnswer) -> Search:
+    """Return the search for remedies of a job; ``explanation`` is the job's in the cluster with all other jobs."""
+    question = Question(trials.engine.cluster, trials.engine.config, answer.target, explanation)
+    return Search(trials, question, answer.start is Start.AFTER)
+
+
+def _searched(search: Search, budget: Budget, answer: JobAnswer) -> JobAnswer:
+    """Return the answer with remedies."""
+    result = search.run(budget)
     ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
     return replace(answer, remedies=result.remedies, searched=not result.ended, after=after)

@@ -191,6 +191,7 @@ class _Running:
         """Make a cycle; return whether it moved a pod or changed the phase of a group."""
         before = self.simulation.phase_changes
         plan = self.simulation.cycle()
+        self._run_gangs(plan)
         result = self.result
         result.plans.append(plan)
         explained = {effect.job: effect for effect in plan.of(Explain)}
@@ -198,6 +199,15 @@ class _Running:
         for effect in plan.of(Evict):
             result.evictions.setdefault(effect.preemptor, []).append(effect.pod)
         return bool(plan.of(Bind, Evict, Nominate)) or self.simulation.phase_changes > before
+
+    def _run_gangs(self, plan: Plan) -> None:
+        """Write the phase of the gangs that a plan starts: the next cycle would, and another one would follow for that alone."""
+        cluster = self.engine.cluster
+        pods = filter(None, map(cluster.pod, (effect.pod for effect in plan.of(Bind))))
+        for key in sorted({pod_fields.job_key(pod) for pod in pods}):
+            group = cluster.group(key)
+            if group is not None and group.status.phase == "Inqueue" and cluster.is_started(key):
+                cluster.put(replace(group, status=replace(group.status, phase="Running")))
 
     def _pass_time(self) -> bool:
         """Let the running pods that end first end; return whether there are any before the last time.

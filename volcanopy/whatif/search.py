@@ -9,19 +9,19 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.scheduler.policy.config import SchedulerConfig
 from volcanopy.whatif.admission import new_problems
-from volcanopy.whatif.changes import Change, Configure, Steps, as_data, perform, perform_data
+from volcanopy.whatif.changes import Change, Configure, Delete, Steps, as_data, perform, perform_data
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine
+from volcanopy.whatif.engine import Budget, BudgetEndedError
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.remedies import constraints, jobs, missing, nodes, queues
 from volcanopy.whatif.remedies.candidate import Candidate, Kind, Part, Question
+from volcanopy.whatif.trials import Apply, Trials
 
 KINDS: tuple[Kind, ...] = (
     queues.created_queues,
@@ -98,14 +98,21 @@ class SearchResult:
 
 
 class Search:
-    """The search for one job."""
+    """The search for one job. A search that is run again has to make only those trials that the budget did not allow before."""
 
-    def __init__(self, engine: Engine, question: Question, budget: Budget, alone: bool) -> None:
+    def __init__(self, trials: Trials, question: Question, alone: bool) -> None:
         """``alone``: whether the job starts when all others have ended."""
-        self.engine, self.question, self.budget, self.alone = engine, question, budget, alone
+        self.trials, self.question, self.alone = trials, question, alone
+        self.engine, self.budget = trials.engine, Budget(0)
+        self._candidates: dict[Kind, Sequence[Candidate]] = {}
+        self._enough: dict[tuple[Part, ...], bool] = {}
+        """Whether the job starts with these parts."""
+        self._accepted: dict[tuple[Part, ...], bool] = {}
+        """Whether admission accepts these parts at their strongest."""
 
-    def run(self) -> SearchResult:
+    def run(self, budget: Budget) -> SearchResult:
         """Return the remedies, single changes first by kind."""
+        self.budget = budget
         remedies: list[Remedy] = []
         try:
             remedies.extend(self._singles())
@@ -120,10 +127,15 @@ class Search:
         yield from first
         yield from (kind for kind in KINDS if kind not in first)
 
+    def _of_kind(self, kind: Kind) -> Sequence[Candidate]:
+        if kind not in self._candidates:
+            self._candidates[kind] = kind(self.question)
+        return self._candidates[kind]
+
     def _singles(self) -> Iterator[Remedy]:
         done: set[str] = set()
         for kind in self._kinds():
-            for candidate in kind(self.question):
+            for candidate in self._of_kind(kind):
                 if candidate.kind in done & _ONCE:
                     continue
                 parts = self._valid(candidate.parts) if candidate.kind in _REVIEWED else candidate.parts
@@ -146,7 +158,7 @@ class Search:
             valid = self._valid(candidate.parts[:_COMBINED])
             if len(self._valid([*valid, *parts])) == len(valid) + len(parts):
                 parts = [*valid, *parts]  # those of the later kinds come first
-        candidates = (*queues.moves(self.question), *nodes.plain_nodes(self.question))
+        candidates = (*self._of_kind(queues.moves), *self._of_kind(nodes.plain_nodes))
         attempts = (
             self._narrowed("several", [*parts, *more]) for more in ((), *(candidate.parts for candidate in candidates))
         )
@@ -156,7 +168,7 @@ class Search:
         """Return one candidate of each kind in the job's queue: the first one, the widest of nodes, all objects to create."""
         candidates: dict[str, Candidate] = {}
         for kind in self._kinds():
-            for candidate in kind(self.question) if kind is not queues.other_queues else ():
+            for candidate in self._of_kind(kind) if kind is not queues.other_queues else ():
                 before = candidates.get(candidate.kind)
                 if before is None or candidate.kind == "nodes":
                     candidates[candidate.kind] = candidate
@@ -166,23 +178,28 @@ class Search:
 
     def _valid(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Return the parts, or the most of the first ones, that admission accepts at their strongest."""
-        cluster = self.engine.cluster
-        for size in range(len(parts), 0, -1):
+        return next((parts[:size] for size in range(len(parts), 0, -1) if self._is_valid(tuple(parts[:size]))), ())
+
+    def _is_valid(self, parts: tuple[Part, ...]) -> bool:
+        if parts not in self._accepted:
+            cluster = self.engine.cluster
             with cluster.trial():
                 before = cluster.mark()
+                steps = (
+                    step for step in _steps(parts) if not isinstance(step, Delete)
+                )  # which admission never rejects
                 try:
-                    perform(cluster, _steps(parts[:size]), self.engine.config)
+                    perform(cluster, steps, self.engine.config)
+                    self._accepted[parts] = not new_problems(cluster, before)
                 except ManifestError:
-                    continue
-                if not new_problems(cluster, before):
-                    return parts[:size]
-        return ()
+                    self._accepted[parts] = False
+        return self._accepted[parts]
 
     # Narrowing
 
     def _narrowed(self, kind: str, parts: Sequence[Part]) -> Remedy | None:
         """Return the remedy of parts that are enough together, none of which can be left out or weakened."""
-        if not parts or not self._starts(_steps(parts)):
+        if not parts or not self._starts(parts):
             return None
         before: list[Part] = []
         narrowed = list(parts)
@@ -202,35 +219,32 @@ class Search:
 
         The parts that are known to be too few stay applied, so that a part is not applied again for each trial.
         """
-        cluster, config = self.engine.cluster, self.engine.config
-        few, enough = 0, 0
-        with ExitStack() as applied:
+        few, applied, enough = 0, 0, 0
+        with self.engine.cluster.trial():
             while not enough or enough - few > 1:
                 if few == len(parts):
                     return ()
                 size = (few + enough) // 2 if enough else min(max(2 * few, 1), len(parts))
-                with ExitStack() as attempt:
-                    attempt.enter_context(cluster.trial())
-                    perform(cluster, _steps(parts[few:size]), config)
-                    if self._starts(()):
-                        enough = size
-                    else:
-                        few = size
-                        applied.push(attempt.pop_all())
+                if tuple(parts[:size]) not in self._enough:
+                    perform(self.engine.cluster, _steps(parts[applied:few]), self.engine.config)
+                    applied = few
+                if self._starts(parts[:size], applied):
+                    enough = size
+                else:
+                    few = size
         return parts[:enough]
 
     def _without_excess(self, parts: list[Part]) -> list[Part]:
-        """Return the parts without those that are not needed: first halves, then smaller groups, then single ones."""
-        size = len(parts) // 2
-        while size:
-            begin = 0
-            while begin < len(parts) and len(parts) > 1:
-                rest = parts[:begin] + parts[begin + size :]
-                if rest and self._starts(_steps(rest)):
-                    parts = rest
-                else:
-                    begin += size
-            size //= 2
+        """Return the parts without those that are not needed: one is left out, then 2, 4, ... as long as that is possible."""
+        begin, size = 0, 1
+        while begin < len(parts) and len(parts) > 1:
+            rest = parts[:begin] + parts[begin + size :]
+            if rest and self._starts(rest):
+                parts, size = rest, 2 * size
+            elif size > 1:
+                size //= 2
+            else:
+                begin += 1
         return parts
 
     def _weakest(self, parts: Sequence[Part], place: int) -> Part:
@@ -242,7 +256,7 @@ class Search:
         part = parts[place]
 
         def is_enough(strength: int) -> bool:
-            return self._starts(_steps([*parts[:place], part._replace(most=strength), *parts[place + 1 :]]))
+            return self._starts([*parts[:place], part._replace(most=strength), *parts[place + 1 :]])
 
         if not is_enough(part.most - 1):
             return part
@@ -272,22 +286,15 @@ class Search:
         texts = tuple(part.text(part.most) for part in parts)
         return Remedy(kind, "; ".join(texts), change, texts)
 
-    def _starts(self, steps: Steps) -> bool:
-        return self._trial(lambda cluster: perform(cluster, steps, self.engine.config))
+    def _starts(self, parts: Sequence[Part], applied: int = 0) -> bool:
+        """Return whether the job starts with these parts, of which the first ``applied`` are applied already."""
+        key, steps = tuple(parts), _steps(parts[applied:])
+        if key not in self._enough:
+            self._enough[key] = self._trial(lambda cluster: perform(cluster, steps, self.engine.config))
+        return self._enough[key]
 
-    def _trial(self, change: Callable[[Cluster], SchedulerConfig]) -> bool:
-        """Return whether the job starts after a change that admission accepts."""
-        engine, cluster, goal = self.engine, self.engine.cluster, self.question.target.group
-        with cluster.trial():
-            before = cluster.mark()
-            try:
-                config = change(cluster)
-                if new_problems(cluster, before):
-                    return False
-                run = engine.run(self.budget, frozenset({goal}), goal, config=config)
-            except ManifestError:
-                return False
-            return goal in run.started
+    def _trial(self, apply: Apply) -> bool:
+        return self.trials.starts(self.question.target.group, apply, self.budget)
 
 
 def bisected(low: int, high: int, is_enough: Callable[[int], bool]) -> tuple[int, int]:
