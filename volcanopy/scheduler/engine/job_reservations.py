@@ -151,19 +151,19 @@ class JobReservations:
         # In the first half of its wait: after twice the longest run time there are none, since the half moves on with its wait.
         half = (table.created[reserved.tasks].max() + self._now) / 2
         rows, ends, known, earlier = self._ends.running_extended(half)
-        owners = table.job[rows]
-        others = np.flatnonzero((owners != reserved.job.row) & (True if members is None else members[owners]))
-        rows, ends, known, earlier, owners = rows[others], ends[others], known[others], earlier[others], owners[others]
-        lower = (jobs.queue[owners] == reserved.job.queue.row) & (jobs.priority[owners] < reserved.job.priority)
-        lower &= table.preemptable[rows]
-        if lower.any():
+        owners, leaving = table.job[rows], planner.Leaving(*self._ends.released, ends, known, earlier)
+        others = (owners != reserved.job.row) & (True if members is None else members[owners])
+        if not others.all():
+            rows, owners, leaving = rows[others], owners[others], leaving.pick(others)
+        lower = (jobs.queue == reserved.job.queue.row) & (jobs.priority < reserved.job.priority)
+        below = np.flatnonzero(lower[owners] & table.preemptable[rows]) if lower.any() else ()
+        if len(below):
             # Disruption budgets depend on the order: by name, not by arrival.
-            named = rows[lower][np.argsort(table.keys[rows[lower]].astype(np.str_))]
+            named = rows[below][np.argsort(table.keys[rows[below]].astype(np.str_))]
             views = [self._cluster.task(row) for row in named.tolist()]
             preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
-            ends[now], known[now] = self._now, True
-        leaving = planner.Leaving(table.node[rows].astype(np.intp), snapshot.requests(rows), ends, known, earlier)
+            leaving = leaving._replace(end=np.where(now, self._now, leaving.end), known=leaving.known | now)
         if members is not None:
             return leaving
         return leaving.joined([self._future(each) for each in self.planned if each.plan is not None])

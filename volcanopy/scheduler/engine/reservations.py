@@ -183,7 +183,8 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         key = (table.job[row], table.runtime[row], table.preemptable[row])
         excluded = self._excluded.get(key)
         if excluded is None:
-            excluded = self._excluded[key] = tuple([self._excludes(each, task) for each in self._reservations()])
+            times = self._ends.of_new(row)
+            excluded = self._excluded[key] = tuple([self._excludes(each, task, times) for each in self._reservations()])
         return excluded
 
     def _excluding(self, task: TaskView) -> list[tuple[ReservedJob, int]]:
@@ -265,8 +266,8 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
 
     # The use of reservations
 
-    def _excludes(self, reserved: ReservedJob, task: TaskView) -> int:
-        """Return what of a reservation the task may not use: 0 if it may use all."""
+    def _excludes(self, reserved: ReservedJob, task: TaskView, times: tuple[float, float]) -> int:
+        """Return what of a reservation a task of these run times may not use: 0 if it may use all."""
         job = task.job
         if job is None or job.row == reserved.job.row:
             return 0
@@ -277,8 +278,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
             return _ALL
         if reserved.plan is None and job.row in reserved.preceding:
             return 0
-        known, likely = (times[task.row] for times in self._ends.of_new)
-        excluded = self._unlent_part(reserved, known, likely)
+        excluded = self._unlent_part(reserved, *times)
         if not excluded or not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
         return 0 if self.cluster.queries.preemptable(reserved.task, [task]) else excluded

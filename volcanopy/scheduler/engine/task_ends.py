@@ -46,20 +46,25 @@ class TaskEnds:
         """
         table, jobs = self._snapshot.tasks, self._snapshot.jobs
         rows, ends, known = self.running
-        started, job = table.started[rows], table.job[rows]
+        started = table.started[rows]
         is_earlier = (started > 0) & (started < before)
+        if not jobs.learnt.any():
+            return rows, ends, known, is_earlier
+        job = table.job[rows]
         guessed = jobs.learnt[job] & (table.runtime[rows] == 0) & (jobs.walltime[job] == 0)
         too_short = is_earlier & guessed & (self._snapshot.now.timestamp() - started >= jobs.estimate[job])
         return rows, np.where(too_short, 2 * ends - started, ends), known, is_earlier
 
     @cached_property
-    def of_new(self) -> tuple[Floats, Floats]:
-        """(T,) each: how long tasks would run if they started now, in seconds: infinite if not known, and with guesses."""
-        table = self._snapshot.tasks
-        times, known = np.full(len(table), np.inf), np.zeros(len(table), dtype=np.bool_)
-        rows = np.flatnonzero(table.job != NONE)
-        times[rows], known[rows] = self.run_times(rows, np.zeros(len(rows)))
-        return np.where(known, times, np.inf), times
+    def released(self) -> tuple[Rows, Ints]:
+        """The nodes of the running tasks of jobs, and what they release there (R, M)."""
+        rows, _, _ = self.running
+        return self._snapshot.tasks.node[rows].astype(np.intp), self._snapshot.requests(rows)
+
+    def of_new(self, row: int) -> tuple[float, float]:
+        """Return how long a task would run if it started now, in seconds: infinite if not known, and with guesses."""
+        (time,), (is_known,) = self.run_times(np.array([row]), np.zeros(1))
+        return (float(time) if is_known else np.inf), float(time)
 
     def run_times(self, rows: Rows, age: Floats) -> tuple[Floats, Mask]:
         """(M,): the expected run times of tasks of jobs that have run for ``age`` seconds, and whether these are known.

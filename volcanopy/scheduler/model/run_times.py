@@ -88,6 +88,7 @@ def likely(estimates: Floats, assumed: float, elapsed: Floats) -> Floats:
 
     A pod that has run longer than assumed is assumed to run as long again.
     """
-    known = estimates > 0
-    rest = np.where(elapsed < assumed, assumed, elapsed + np.maximum(elapsed, 1.0))
-    return np.where(known, extended(np.where(known, estimates, 1.0), elapsed), rest)
+    known = np.flatnonzero(estimates > 0)
+    times = np.where(elapsed < assumed, assumed, elapsed + np.maximum(elapsed, 1.0))
+    times[known] = extended(estimates[known], elapsed[known])
+    return times
