@@ -118,6 +118,11 @@ def test_the_reason_is_no_job_without_a_run_time_if_its_end_would_not_help() -> 
     assert starts(text) == {"wide": unknown, "wider": unknown, "widest": never, "apart": never}
 
 
+def test_a_running_job_that_has_a_pod_left_to_run_is_the_reason_for_the_job_behind_it() -> None:
+    text = "node n1 cpu=6\njob run min=3: 3 x cpu=2 on=n1, 1 x cpu=2\njob next phase=Pending minres.cpu=6: 2 x cpu=3"
+    assert starts(text) == {"next": "job run declares no run time"}
+
+
 def test_new_jobs_are_submitted_with_their_run_times() -> None:
     first, second = batch_job("first", 1, "4", activeDeadlineSeconds=600), batch_job("second", 1, "4")
     assert starts("node n1 cpu=4\nqueue default", first, second) == {"first": "0 now", "second": "10 walltime"}

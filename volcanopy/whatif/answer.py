@@ -13,7 +13,7 @@ from volcanopy.api.model import Json
 from volcanopy.scheduler.model.plan import Bind, Explain, Plan
 from volcanopy.scheduler.model.pod_fields import is_over
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.controllers import JobControllers, count_in_quotas
+from volcanopy.whatif.controllers import JobControllers, count_in_quotas, without
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run
 from volcanopy.whatif.expected import StartEstimate, estimated_starts
 from volcanopy.whatif.flows import FlowStep, flow_steps
@@ -236,12 +236,7 @@ def _alone(engine: Engine, budget: Budget, answer: JobAnswer) -> JobAnswer:
 
 
 def _without_jobs(cluster: Cluster) -> Cluster:
-    alone = cluster.without(is_of_job)
-    for key, pod in cluster.of_kind("Pod").items() if cluster.state.quotas else ():
-        if alone.pod(key) is None and not is_over(pod):
-            count_in_quotas(alone, cluster, pod, -1)
-    alone.commit()
-    return alone
+    return without(cluster, is_of_job)
 
 
 def verdict(cluster: Cluster, target: Target, run: Run) -> tuple[str, str]:

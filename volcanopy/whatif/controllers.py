@@ -4,7 +4,7 @@ Pods are created under the rules of the API server that can keep a job from its 
 ResourceQuotas of the namespace have enough left.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import datetime
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS, Registry
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.scheduler.model.pod_fields import is_over
 from volcanopy.whatif import kinds
-from volcanopy.whatif.cluster import Cluster
+from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.new_claims import create_claim, create_claims_of_pod
 
 _STEPS = 20
@@ -211,6 +211,16 @@ def end_pod(cluster: Cluster, pod: core.Pod) -> None:
     """Let a pod end with success, and take it from the usage of its quotas."""
     count_in_quotas(cluster, cluster, pod, -1)
     cluster.put(replace(pod, status=replace(pod.status, phase="Succeeded")))
+
+
+def without(cluster: Cluster, is_removed: Callable[[Key, Any], bool]) -> Cluster:
+    """Return a new cluster without some objects; pods of them that have not ended are taken from the usage of their quotas."""
+    rest = cluster.without(is_removed)
+    for key, pod in cluster.of_kind("Pod").items() if cluster.state.quotas else ():
+        if rest.pod(key) is None and not is_over(pod):
+            count_in_quotas(rest, cluster, pod, -1)
+    rest.commit()
+    return rest
 
 
 def count_in_quotas(cluster: Cluster, source: Cluster, pod: core.Pod, sign: int) -> None:

@@ -4,8 +4,8 @@ The run is one for all jobs, so that each is estimated with the others before it
 run times. An estimate is only as good as the ends before it: its basis is the least certain of them.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from volcanopy.api import core
@@ -14,11 +14,12 @@ from volcanopy.api.times import format_time
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.run_times import Basis, RunTime
+from volcanopy.whatif.changes import Delete
 from volcanopy.whatif.cluster import Cluster
-from volcanopy.whatif.controllers import end_pod
+from volcanopy.whatif.controllers import end_pod, without
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
 from volcanopy.whatif.flows import flow_steps
-from volcanopy.whatif.target import is_owner, targets
+from volcanopy.whatif.target import is_owner, jobs_and_pods, targets
 
 HORIZON = timedelta(days=30)
 """The longest time until an estimated start."""
@@ -72,20 +73,32 @@ def estimated_starts(engine: Engine, budget: Budget, horizon: timedelta = HORIZO
 def _never_starting(engine: Engine, budget: Budget, groups: Iterable[str]) -> list[str]:
     """Return those of the waiting jobs that do not start either when all running pods have ended, however long that takes.
 
-    Jobs that start meanwhile end as well. The cluster is left in that state.
+    Jobs that start meanwhile end as well. Jobs that have ended are removed, but for those of flows, whose next jobs follow.
     """
-    cluster, waiting = engine.cluster, set(groups)
+    waiting = set(groups)
+    ended = {(step.kind, step.key) for step in _ends(engine.cluster, waiting)}
+    cluster = without(engine.cluster, lambda key, _: key in ended)
     try:
         while waiting:
             for pod in filter(is_running, cluster.of_kind("Pod").values()):
                 end_pod(cluster, pod)
-            started = engine.run(budget, frozenset(waiting)).started.keys() & waiting
+            started = replace(engine, cluster=cluster).run(budget, frozenset(waiting)).started.keys() & waiting
             if not started:
                 break
             waiting -= started
     except BudgetEndedError:
         return []
     return sorted(waiting)
+
+
+def _ends(cluster: Cluster, waiting: set[str]) -> Iterator[Delete]:
+    """Yield the steps that remove the jobs and pods that run, without the jobs of flows."""
+    for group, _, _, _, steps in jobs_and_pods(cluster):
+        job: Json = next((cluster.objects["BatchJob", step.key] for step in steps if step.kind == "BatchJob"), {})
+        owners = (job.get("metadata") or {}).get("ownerReferences") or ()
+        runs = any(is_running(cluster.objects["Pod", step.key]) for step in steps if step.kind == "Pod")
+        if runs and group not in waiting and all(owner.get("kind") != "JobFlow" for owner in owners):
+            yield from steps
 
 
 def estimate(run: Run, engine: Engine, group: str) -> StartEstimate:
