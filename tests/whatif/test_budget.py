@@ -74,14 +74,14 @@ def test_the_cluster_without_jobs_is_made_once_for_all_jobs_that_are_tried_alone
 
 def test_the_kinds_of_nodes_are_found_once_for_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    kind_of = nodes._kind
+    kind_of, cycles = nodes._kind, cycles_used()
 
     def counted(node: Node) -> str:
         compared.append(node.metadata.name)
         return kind_of(node)
 
     monkeypatch.setattr(nodes, "_kind", counted)
-    asked(cycles_used() + WAITING)
+    asked(cycles + WAITING)
     assert compared == ["n1"]
 
 

@@ -8,7 +8,7 @@
    them, that is the proof that no change of it, of its queues and of nodes lets it start.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from volcanopy.api.gates import Gate
@@ -235,16 +235,23 @@ class Search:
         return parts[:enough]
 
     def _without_excess(self, parts: list[Part]) -> list[Part]:
-        """Return the parts without those that are not needed: one is left out, then 2, 4, ... as long as that is possible."""
-        begin, size = 0, 1
+        """Return the parts without those that are not needed: one is left out, then 2, 4, ... as long as that is possible.
+
+        Of parts that do the same, one is tried.
+        """
+        begin, size, effects = 0, 1, set[Hashable]()
+        if self._enough.get(tuple(parts[:-1])) is False:
+            effects.add(parts[-1].effect())
         while begin < len(parts) and len(parts) > 1:
-            rest = parts[:begin] + parts[begin + size :]
-            if rest and self._starts(rest):
+            rest, effect = parts[:begin] + parts[begin + size :], parts[begin].effect()
+            is_needed = size == 1 and effect in effects - {None}
+            if rest and not is_needed and self._starts(rest):
                 parts, size = rest, 2 * size
             elif size > 1:
                 size //= 2
             else:
                 begin += 1
+                effects.add(effect)
         return parts
 
     def _weakest(self, parts: Sequence[Part], place: int) -> Part:

@@ -1,6 +1,6 @@
 """A candidate for a remedy: parts that are applied together, each with a strength from 1 to ``most``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,13 +14,15 @@ from volcanopy.whatif.target import Target
 class Part(NamedTuple):
     """A part of a change: its strongest form is ``steps(most)``, ``text`` is its sentence.
 
-    ``stride``: the strengths that give round amounts are its multiples.
+    ``stride``: the strengths that give round amounts are its multiples. Parts of which ``effect`` returns equal values do the
+    same: where one is needed, so are the others; None: there is no other like it.
     """
 
     most: int
     steps: Callable[[int], Steps]
     text: Callable[[int], str]
     stride: int = 1
+    effect: Callable[[], Hashable] = lambda: None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Changes of the job itself, and other jobs that end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from volcanopy.api import names, quantity
@@ -19,6 +20,7 @@ from volcanopy.whatif.changes import Configure, Create, Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
+from volcanopy.whatif.remedies.nodes import node_kinds
 from volcanopy.whatif.remedies.queues import Raised, grain_of, step_of, total_request
 from volcanopy.whatif.target import (
     Target,
@@ -34,6 +36,8 @@ from volcanopy.whatif.target import (
     with_requests_up_to,
 )
 
+_OWN = NONE - 1
+"""In place of the row of the job that ends."""
 _NEVER = np.iinfo(np.int64).max // 4
 """The missing amount of a node that takes no pods."""
 
@@ -106,7 +110,8 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
         useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
         rank = ranks.get(steps[-1].key, len(ranks))
         order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != queue_name, -useful)
-        parts.append((order, single(steps, text)))
+        part = single(steps, text)._replace(effect=partial(_effect, cluster, group, steps))
+        parts.append((order, part))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
 
@@ -119,6 +124,30 @@ def _ends(cluster: Cluster) -> list[tuple[str, str, tuple[Delete, ...], int, dic
         text = f'end of {kind} "{name.removeprefix("default/")}"{_usage_text(count, usage)}'
         ends.append((group, queue, steps, count, usage, text))
     return ends
+
+
+def _effect(cluster: Cluster, key: str, steps: tuple[Delete, ...]) -> Hashable:
+    """Return the same for jobs of one queue and user with equal pods on equal nodes: one of them may end for another.
+
+    Nodes are equal if their kinds and all pods there are, those of other jobs of one job. None where the names of nodes may
+    matter: with hypernodes, claims, and pods that depend on other pods.
+    """
+    state, group = cluster.state, cluster.group(key)
+    tasks = state.tasks.plain
+    rows = [state.tasks.rows[step.key] for step in steps if step.kind == "Pod" and step.key in state.tasks.rows]
+    nodes = np.unique(tasks["node"][rows])
+    unequal = state.shapes.selectors or state.hypernodes or any(shape.claims for shape in state.shapes.all)
+    if unequal or group is None or not len(nodes) or NONE in nodes:
+        return None
+    there = np.flatnonzero(np.isin(tasks["node"], nodes))
+    job = np.where(np.isin(there, rows), _OWN, tasks["job"][there])
+    pods = (tasks[column][there].tolist() for column in ("node", "shape", "status", "priority", "preemptable"))
+    pods_by_node: dict[int, list[tuple[int, ...]]] = {node: [] for node in nodes.tolist()}
+    for node, *pod in zip(*pods, job.tolist(), strict=True):
+        pods_by_node[node].append(tuple(pod))
+    kinds, names_of = cluster.once(node_kinds), state.nodes.keys
+    equal = sorted((kinds.get(names_of[node], ""), tuple(sorted(pods))) for node, pods in pods_by_node.items())
+    return msgspec.json.encode(group.spec), tuple(sorted(group.metadata.annotations.items())), tuple(equal)
 
 
 def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:

@@ -153,9 +153,14 @@ def _kinds(question: Question) -> list[core.Node]:
 def _templates(cluster: Cluster) -> list[core.Node]:
     """Return the first node of each kind."""
     templates: dict[str, core.Node] = {}
-    for node in cluster.of_kind("Node").values():
-        templates.setdefault(_kind(node), node)
+    for name, kind in cluster.once(node_kinds).items():
+        templates.setdefault(kind, cluster.objects["Node", name])
     return list(templates.values())
+
+
+def node_kinds(cluster: Cluster) -> dict[str, str]:
+    """Return texts of the nodes by name, equal for nodes that differ in name and condition only."""
+    return {name: _kind(node) for name, node in cluster.of_kind("Node").items()}
 
 
 def _kind(node: core.Node) -> str:
