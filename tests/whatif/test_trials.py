@@ -46,6 +46,20 @@ def test_a_change_that_starts_no_other_job_is_run_once_for_all_jobs() -> None:
     assert [cycles(made, group, END) for group in sorted(GROUPS)] == [0] * WAITING
 
 
+def test_deletions_that_another_job_has_tried_are_not_applied_again() -> None:
+    made = trials()
+    deletions = frozenset(PODS)
+    made.starts("default/w1", applying(END, made.engine.config), Budget(100), deletions)
+    assert [made.starts_without(group, deletions) for group in sorted(GROUPS)] == [True, False, False, False]
+    assert made.starts_without("default/w0", deletions - {PODS[0]}) is None
+
+
+def test_deletions_after_which_a_job_started_show_nothing_about_the_jobs_behind_it() -> None:
+    made, deletions = trials(), frozenset(PODS)
+    made.starts("default/w0", applying(END, made.engine.config), Budget(100), deletions)
+    assert [made.starts_without(group, deletions) for group in sorted(GROUPS)] == [True, None, None, None]
+
+
 def test_a_run_that_ended_when_its_job_started_is_repeated_for_the_jobs_behind_it() -> None:
     made = trials()
     assert cycles(made, "default/w0", END) == 1
@@ -82,7 +96,7 @@ NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}, "s
 
 
 class ForgettingTrials(Trials):
-    def starts(self, group: str, apply: Apply, budget: Budget) -> bool:
+    def starts(self, group: str, apply: Apply, budget: Budget, _: frozenset[Delete] = frozenset()) -> bool:
         return Trials(self.engine, self.groups).starts(group, apply, budget)
 
 

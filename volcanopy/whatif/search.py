@@ -225,7 +225,7 @@ class Search:
                 if few == len(parts):
                     return ()
                 size = (few + enough) // 2 if enough else min(max(2 * few, 1), len(parts))
-                if tuple(parts[:size]) not in self._enough:
+                if self._known(parts[:size]) is None:
                     perform(self.engine.cluster, _steps(parts[applied:few]), self.engine.config)
                     applied = few
                 if self._starts(parts[:size], applied):
@@ -240,7 +240,7 @@ class Search:
         Of parts that do the same, one is tried.
         """
         begin, size, effects = 0, 1, set[Hashable]()
-        if self._enough.get(tuple(parts[:-1])) is False:
+        if self._known(parts[:-1]) is False:
             effects.add(parts[-1].effect())
         while begin < len(parts) and len(parts) > 1:
             rest, effect = parts[:begin] + parts[begin + size :], parts[begin].effect()
@@ -295,13 +295,21 @@ class Search:
 
     def _starts(self, parts: Sequence[Part], applied: int = 0) -> bool:
         """Return whether the job starts with these parts, of which the first ``applied`` are applied already."""
-        key, steps = tuple(parts), _steps(parts[applied:])
-        if key not in self._enough:
-            self._enough[key] = self._trial(lambda cluster: perform(cluster, steps, self.engine.config))
-        return self._enough[key]
+        starts, steps = self._known(parts), _steps(parts[applied:])
+        if starts is None:
+            starts = self._trial(lambda cluster: perform(cluster, steps, self.engine.config), _deletions(_steps(parts)))
+            self._enough[tuple(parts)] = starts
+        return starts
 
-    def _trial(self, apply: Apply) -> bool:
-        return self.trials.starts(self.question.target.group, apply, self.budget)
+    def _known(self, parts: Sequence[Part]) -> bool | None:
+        """Return whether the job starts with these parts, if that is known without a trial."""
+        starts = self._enough.get(tuple(parts))
+        if starts is None and (deletions := _deletions(_steps(parts))):
+            starts = self.trials.starts_without(self.question.target.group, deletions)
+        return starts
+
+    def _trial(self, apply: Apply, deletions: frozenset[Delete] = frozenset()) -> bool:
+        return self.trials.starts(self.question.target.group, apply, self.budget, deletions)
 
 
 def bisected(low: int, high: int, is_enough: Callable[[int], bool]) -> tuple[int, int]:
@@ -317,3 +325,9 @@ def bisected(low: int, high: int, is_enough: Callable[[int], bool]) -> tuple[int
 
 def _steps(parts: Sequence[Part]) -> Steps:
     return tuple(step for part in parts for step in part.steps(part.most))
+
+
+def _deletions(steps: Steps) -> frozenset[Delete]:
+    """Return the deletions of a change that only deletes; none for another one."""
+    deletions = frozenset(step for step in steps if isinstance(step, Delete))
+    return deletions if len(deletions) == len(steps) else frozenset()
