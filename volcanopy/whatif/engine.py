@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from volcanopy.api import core
 from volcanopy.jobcontroller.plugins.registry import JOB_PLUGINS
 from volcanopy.jobcontroller.plugins.registry import Registry as JobRegistry
