@@ -18,7 +18,7 @@ from volcanopy.scheduler.engine.task_ends import Basis, TaskEnds
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
-from volcanopy.scheduler.model.resources import Ints, Mask
+from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
@@ -43,18 +43,20 @@ class JobReservations:
         tasks = lacking_tasks(self._cluster, job)
         if not tasks:
             return None
-        shapes: dict[int, list[TaskView]] = {}
-        for task in tasks:
-            shapes.setdefault(task.shape, []).append(task)
-        equal_tasks = list(shapes.values())
-        reserved = ReservedJob(job, tasks[0], tasks=np.array([task.row for task in tasks], dtype=np.intp))
+        table, rows = self._cluster.snapshot.tasks, np.array([task.row for task in tasks], dtype=np.intp)
+        shapes, nominated = table.shape[rows], rows[table.nominated[rows] != NONE]
+        equal_tasks = [
+            [tasks[place] for place in (shapes == shape).nonzero()[0].tolist()]
+            for shape in dict.fromkeys(shapes.tolist())
+        ]
+        reserved = ReservedJob(job, tasks[0], tasks=rows)
         limit = self._exceeded_limit(job, equal_tasks)
         if limit is not None:
             return self._of_limit(reserved, limit)
-        if all(task.nominated != NONE for task in tasks):
+        if len(nominated) == len(tasks):
             return None  # the nominations of its pods are its reservation
         queries = self._cluster.queries
-        usable = free + self._nominated(tasks, free)
+        usable = free + self._nominated(nominated, free) if len(nominated) else free
         overdue = queries.overdue(job)
         shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in equal_tasks)
         above = None if overdue else next((each for each in shares if each is not None), None)
@@ -79,10 +81,9 @@ class JobReservations:
                 return rejection
         return None
 
-    def _nominated(self, tasks: Sequence[TaskView], free: Ints) -> Ints:
-        """(R, N): what the nominated ones of these tasks request, which is not free for others."""
+    def _nominated(self, rows: Rows, free: Ints) -> Ints:
+        """(R, N): what these nominated tasks request, which is not free for others."""
         own = np.zeros_like(free)
-        rows = np.array([task.row for task in tasks if task.nominated != NONE], dtype=np.intp)
         np.add.at(own.T, self._cluster.snapshot.tasks.nominated[rows], self._cluster.snapshot.requests(rows).T)
         return own
 
@@ -197,7 +198,7 @@ def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:
     """
     snapshot = cluster.snapshot
     table = snapshot.tasks
-    pending = np.flatnonzero(table.status == Status.PENDING)
+    pending = (table.status == Status.PENDING).nonzero()[0]
     largest = snapshot.requests(pending).max(axis=1, initial=0)
     part = planner.Part(largest, len(pending), np.ones(free.shape[1], dtype=np.bool_))
     if not planner.has_capacity(part, free):

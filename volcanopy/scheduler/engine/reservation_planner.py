@@ -44,9 +44,9 @@ class Leaving(NamedTuple):
     def pick(self, which: Mask | Rows | slice) -> "Leaving":
         """Return some of them; a slice is not copied."""
         if isinstance(which, slice):
-            return Leaving._make(column[..., which] for column in self)
-        rows = np.flatnonzero(which) if which.dtype == np.bool_ else which
-        return Leaving._make(column.take(rows, axis=-1) for column in self)  # much faster than an index
+            return Leaving._make([column[..., which] for column in self])
+        rows = which.nonzero()[0] if which.dtype == np.bool_ else which
+        return Leaving._make([column.take(rows, axis=-1) for column in self])  # much faster than an index
 
     def joined(self, others: "Sequence[Leaving]") -> "Leaving":
         """Return them with others."""
@@ -109,9 +109,9 @@ def _reserved_part(plan: Hold) -> float:
 def _planned(free: Ints, needed: Ints, leaving: Leaving, start: float, now: float) -> Hold:
     """Return the plan of a gang that uses (R, N) amounts from ``start`` on."""
     is_used: Mask = np.logical_or.reduce(needed)
-    nodes, there = np.flatnonzero(is_used), leaving.pick(is_used[leaving.node])
-    until = _no_earlier(free, needed, nodes, there, there.known, now)
-    likely = _no_earlier(free, needed, nodes, there, there.known | there.earlier, now)
+    nodes, there = is_used.nonzero()[0], leaving.pick(is_used[leaving.node])
+    until = _no_earlier(free, needed, there, there.known, now)
+    likely = _no_earlier(free, needed, there, there.known | there.earlier, now)
     in_time = there.pick(there.known & (there.end <= until))
     kept = np.clip(needed - _sums(free, in_time), 0, np.maximum(free, 0))
     known = there.pick(there.known & (there.end <= start))
@@ -157,7 +157,7 @@ def _sums(like: Ints, leaving: Leaving) -> Ints:
 
 def _capacity(part: Part, free: Ints) -> Ints:
     """(N,): how many of the part's tasks fit on each node."""
-    dims = np.flatnonzero(part.request)
+    dims = part.request.nonzero()[0]
     fitting = (np.maximum(free[dims], 0) // part.request[dims, None]).min(axis=0, initial=part.count)
     return np.where(part.nodes, fitting, 0)
 
@@ -198,7 +198,7 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints, certain: Ints | None = 
     """
     needed = np.zeros_like(then)
     for part in parts:
-        dims = np.flatnonzero(part.request)
+        dims = part.request.nonzero()[0]
         room = _capacity(part, then - needed)
         ready = (np.maximum(now - needed, 0)[dims] / part.request[dims, None]).min(axis=0, initial=np.inf)
         sure = np.zeros(len(room), dtype=np.bool_) if certain is None else _capacity(part, certain - needed) >= room
@@ -211,17 +211,17 @@ def _place(parts: Sequence[Part], then: Ints, now: Ints, certain: Ints | None = 
     return needed
 
 
-def _no_earlier(free: Ints, needed: Ints, nodes: Rows, there: Leaving, counted: Mask, now: float) -> float:
-    """The earliest time at which the nodes can be ready, if all tasks ended now of which the ends are not ``counted``."""
+def _no_earlier(free: Ints, needed: Ints, there: Leaving, counted: Mask, now: float) -> float:
+    """The earliest time at which the nodes can be ready, if all tasks ended now of which the ends are not ``counted``.
+
+    Nodes count that become ready only by the tasks with counted ends.
+    """
     ready = free + _sums(free, there.pick(~counted))
-    latest = now
-    late = nodes[(ready < needed)[:, nodes].any(axis=0)]
-    known = there.pick(counted)
-    for node in late.tolist():
-        room = ready[:, node].copy()
-        for place in np.flatnonzero(known.node == node).tolist():  # in the order of their ends
-            room += known.request[:, place]
-            if (room >= needed[:, node]).all():
-                latest = max(latest, float(known.end[place]))
-                break
-    return latest
+    is_late = np.logical_or.reduce(ready < needed)
+    known = there.pick(counted & is_late[there.node])
+    known = known.pick(np.argsort(known.node, kind="stable"))  # those of a node together, in the order of their ends
+    freed, first = np.cumsum(known.request, axis=1), np.searchsorted(known.node, known.node)
+    freed -= freed[:, first] - known.request[:, first]
+    enough = np.logical_and.reduce(ready[:, known.node] + freed >= needed[:, known.node]).nonzero()[0]
+    _, first = np.unique(known.node[enough], return_index=True)
+    return float(known.end[enough[first]].max(initial=now))
