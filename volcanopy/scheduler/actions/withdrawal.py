@@ -74,9 +74,9 @@ class Withdrawal:
     def _candidates(self, job: JobView) -> list[JobView]:
         """Return the admitted jobs that give way to a job, the last in order first."""
         session, table = self._session, self._session.snapshot.jobs
-        rows = np.flatnonzero(table.in_phase("Inqueue") & (table.queue == job.queue.row))
-        rows = self._without_nodes(rows[table.priority[rows] < job.priority])
-        if not len(rows):
+        lower = (table.queue == job.queue.row) & (table.priority < job.priority)
+        rows = (table.in_phase("Inqueue") & lower).nonzero()[0]
+        if not len(rows) or not len(rows := self._without_nodes(rows)):
             return []
         key = session.job_key(job)
         return [other for other in self._from_last(rows) if session.job_key(other) > key]
