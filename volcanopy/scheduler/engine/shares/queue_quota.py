@@ -1,12 +1,13 @@
 """Limits of queues as capacity, proportion and drf apply them: requests that exceed a limit or the guarantees of others."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.queue_shares import Bounds, Levels
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
@@ -94,6 +95,7 @@ class QueueQuota:
         self._pods = cluster.axis.index["pods"]
         self._commitments: Commitments | None = None
         self._in_tree = in_tree
+        self._known_used: tuple[int, tuple[int, ...]] | None = None
         if reserved is not None:
             self._reserved = reserved
             self._commitments = Commitments(cluster, reserved, limit, in_tree=in_tree)
@@ -117,37 +119,44 @@ class QueueQuota:
         parts: int = 1,
     ) -> QuotaMessage:
         """Return the message about a limit of a queue; the arguments are those of :class:`QuotaMessage`."""
-        snapshot = self._cluster.snapshot
-        amounts = (tuple(requested), tuple(allocated.tolist()), tuple(limit.tolist()), tuple(reserved))
-        message = QuotaMessage(kind, snapshot.queues.names[row], self._cluster.axis.names, *amounts, parts)
-        message = message.of_borrower(self._bounds.borrowed(snapshot.queues, row))
+        queues, most, now = self._cluster.snapshot.queues, tuple(limit.tolist()), tuple(allocated.tolist())
+        requested, total, free = tuple(requested), self._total, tuple[int, ...]()
         guaranteed = self._guaranteed(row, limit) if kind == "capability" and self._commitments is not None else ()
-        if message.requested and not guaranteed and kind == "capability":
-            message = self._of_cluster(message, row, allocated, limit)
-        if guaranteed or self._may_exceed_cluster(message):
-            free = snapshot.total - self._cluster.ledger.queue_allocated.sum(axis=1)
-            message = message._replace(guaranteed=guaranteed, free=tuple(np.maximum(free, 0).tolist()))
-        capability, total = self.limit[:, row].tolist(), snapshot.total.tolist()
-        return message._replace(capability=tuple(capability), cluster=tuple(total))
+        if not guaranteed and kind == "capability" and self._is_of_cluster(row, requested, now, most):
+            kind, now, most = "cluster", self._used(), total
+        # The request exceeds the total of the cluster in a resource other than the count of pods, or is open.
+        if guaranteed or not requested or self._exceeded(requested, now, total):
+            free = tuple([max(whole - used, 0) for whole, used in zip(total, self._used(), strict=True)])
+        amounts = requested, now, most, tuple(reserved), parts
+        message = QuotaMessage(kind, queues.names[row], self._cluster.axis.names, *amounts, guaranteed=guaranteed)
+        message = message._replace(free=free, capability=tuple(self.limit[:, row].tolist()), cluster=total)
+        return message.of_borrower(self._bounds.borrowed(queues, row))
 
-    def _of_cluster(self, message: QuotaMessage, row: int, allocated: Ints, limit: Ints) -> QuotaMessage:
-        """Return the message as one about the cluster where its (R,) limit is what others leave, who use all that is reserved."""
-        total, used = self._cluster.snapshot.total, self._cluster.ledger.queue_allocated.sum(axis=1)
-        request = np.array(message.requested)
-        exceeded = (request > 0) & (allocated + request > limit)
-        exceeded[self._pods] = False
-        is_left = (limit < np.minimum(self._bounds.limit[:, row], total)) & (used + request > total)
-        if not exceeded.any() or not is_left[exceeded].all():
-            return message
-        return message._replace(kind="cluster", allocated=tuple(used.tolist()), limit=tuple(total.tolist()))
+    @cached_property
+    def _total(self) -> tuple[int, ...]:
+        return tuple(self._cluster.snapshot.total.tolist())
 
-    def _may_exceed_cluster(self, message: QuotaMessage) -> bool:
-        """Return whether the request exceeds the total of the cluster in a resource other than the count of pods, or is open."""
-        if not message.requested:
-            return True
-        columns = zip(message.requested, message.allocated, self._cluster.snapshot.total.tolist(), strict=False)
-        return any(
-            more > 0 and now + more > total and dim != self._pods for dim, (more, now, total) in enumerate(columns)
+    def _used(self) -> tuple[int, ...]:
+        """(R,): what is allocated to all queues together."""
+        moves = self._cluster.ledger.moves
+        if self._known_used is None or self._known_used[0] != moves:
+            self._known_used = moves, tuple(self._cluster.ledger.queue_allocated.sum(axis=1).tolist())
+        return self._known_used[1]
+
+    def _exceeded(self, requested: Sequence[int], allocated: Sequence[int], limit: Sequence[int]) -> list[int]:
+        """Return the resources of a request, without the count of pods, of which it exceeds a limit."""
+        columns = enumerate(zip(requested, allocated, limit, strict=True))
+        return [dim for dim, (more, now, most) in columns if more > 0 and now + more > most and dim != self._pods]
+
+    def _is_of_cluster(
+        self, row: int, requested: Sequence[int], allocated: Sequence[int], limit: Sequence[int]
+    ) -> bool:
+        """Return whether an exceeded limit of a queue is what others leave of the cluster, who use all that is reserved."""
+        if not requested or not (exceeded := self._exceeded(requested, allocated, limit)):
+            return False
+        total, used, own = self._total, self._used(), self._bounds.limit[:, row].tolist()
+        return all(
+            limit[dim] < min(own[dim], total[dim]) and used[dim] + requested[dim] > total[dim] for dim in exceeded
         )
 
     def _guaranteed(self, row: int, limit: Ints) -> tuple[tuple[str, tuple[int, ...]], ...]:
