@@ -56,9 +56,8 @@ def same_spec(old: core.Queue | None, new: core.Queue | None) -> bool:
 
 def with_statuses(known: QueueTable, objects: tuple[core.Queue | None, ...], changed: Sequence[int]) -> QueueTable:
     """Return the table with other statuses."""
-    now = [queue for row in changed if (queue := objects[row]) is not None]
-    observed = known.observed.updated(changed, observed_queue_status.columns(known.capability.axis, now))
-    return _updated(known, objects=objects, observed=observed)
+    now = {row: queue for row in changed if (queue := objects[row]) is not None}
+    return _updated(known, objects=objects, observed=known.observed.with_statuses(known.capability.axis, now))
 
 
 def with_possible_guarantees(queues: QueueTable, total: Ints, jobs: JobTable) -> QueueTable:

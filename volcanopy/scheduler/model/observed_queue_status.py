@@ -4,6 +4,8 @@ A status is parsed once, when it changes, not once per cycle.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ NO_SHARE = -1
 MOST = 999_999
 """The largest share that is reported, in hundredths."""
 _UNREADABLE = -2
+_AMOUNTS = attrgetter(*AMOUNTS)
 
 
 class ObservedStatuses(NamedTuple):
@@ -35,44 +38,38 @@ class ObservedStatuses(NamedTuple):
     credit_time: Floats
     """(Q,): the times of credits and usage, in seconds; 0 without one."""
 
-    def updated(self, rows: Sequence[int], newer: "ObservedStatuses") -> "ObservedStatuses":
-        """Return the columns with those of ``newer`` at these rows, which are in order."""
-        if len(rows) == len(self.reported_share):
-            return newer
-        columns = [column.copy() for column in self]
-        for column, values in zip(columns, newer, strict=True):
-            column[..., rows] = values
+    def with_statuses(self, axis: Axis, queues: Mapping[int, core.Queue]) -> "ObservedStatuses":
+        """Return the columns with the statuses of these queues, by their rows."""
+        columns = ObservedStatuses._make([column.copy() for column in self])
+        for row, queue in queues.items():
+            columns._read(axis, row, queue.status)
         return ObservedStatuses._make(map(frozen, columns))
+
+    def _read(self, axis: Axis, row: int, status: core.QueueStatus) -> None:
+        for texts, column in zip(_AMOUNTS(status), self.reported[:, :, row], strict=True):
+            column[:] = 0
+            for resource, text in texts.items():
+                if resource in axis.index:
+                    column[axis.index[resource]] = _units(resource, text)
+        self.reported_share[row] = hundredths(status.share)
+        self.credit[:, row] = self.usage[:, row] = self.credit_time[row] = 0
+        if status.credit_time is not None:
+            self.credit_time[row] = status.credit_time.timestamp()
+            for values, texts in ((self.credit[:, row], status.credit), (self.usage[:, row], status.usage)):
+                for resource, text in texts.items():
+                    if resource in axis.index:
+                        values[axis.index[resource]] = seconds(text)
 
 
 def columns(axis: Axis, queues: Sequence[core.Queue]) -> ObservedStatuses:
     """Return the statuses of these queues as columns."""
-    amounts = np.zeros((len(AMOUNTS), len(axis), len(queues)), dtype=np.int64)
-    shares = np.full(len(queues), NO_SHARE, dtype=np.int64)
-    credit, usage = np.zeros((2, len(axis), len(queues)), dtype=np.float64)
-    times = np.zeros(len(queues), dtype=np.float64)
-    for row, queue in enumerate(queues):
-        read(axis, queue.status, amounts[:, :, row])
-        shares[row] = hundredths(queue.status.share)
-        if queue.status.credit_time is not None:
-            times[row] = queue.status.credit_time.timestamp()
-            for column, texts in ((credit, queue.status.credit), (usage, queue.status.usage)):
-                for resource, text in texts.items():
-                    if resource in axis.index:
-                        column[axis.index[resource], row] = seconds(text)
-    return ObservedStatuses._make(map(frozen, (amounts, shares, credit, usage, times)))
+    count = len(queues)
+    shares, times = np.zeros(count, dtype=np.int64), np.zeros(count)
+    amounts, (credit, usage) = np.zeros((len(AMOUNTS), len(axis), count), np.int64), np.zeros((2, len(axis), count))
+    return ObservedStatuses(amounts, shares, credit, usage, times).with_statuses(axis, dict(enumerate(queues)))
 
 
-def read(axis: Axis, status: core.QueueStatus, into: Ints) -> None:
-    """Write one status into its (5, R) columns, which are zero."""
-    for name, column in zip(AMOUNTS, into, strict=True):
-        amounts: Mapping[str, str] = getattr(status, name)
-        for resource, text in amounts.items():
-            place = axis.index.get(resource)
-            if place is not None:
-                column[place] = _units(resource, text)
-
-
+@lru_cache(maxsize=16384)
 def _units(resource: str, text: str) -> int:
     try:
         return quantity.amount(resource, text)
@@ -80,6 +77,7 @@ def _units(resource: str, text: str) -> int:
         return _UNREADABLE  # differs from every amount, so that it is overwritten
 
 
+@lru_cache(maxsize=1024)
 def hundredths(share: str) -> int:
     """Return a reported share in hundredths; NO_SHARE if there is none."""
     if not share:

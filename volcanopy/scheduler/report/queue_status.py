@@ -3,7 +3,7 @@
 All amounts are of a queue together with its descendants. They are computed for all queues at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,7 +49,8 @@ class QueueStatuses(QueueAmounts):
         rows = [row for row in changed.nonzero()[0].tolist() if queues.objects[row] is not None]
         effects = []
         for row in sorted(rows, key=queues.names.__getitem__):
-            allocated, fair_share, guaranteed, borrowed, waiting = map(self._texts, amounts[:, :, row])
+            texts = [self._texts(units) if any(units) else {} for units in amounts[:, :, row].tolist()]
+            allocated, fair_share, guaranteed, borrowed, waiting = texts
             share = observed_queue_status.share_text(int(shares[row]))
             credit, users = self._credits(self.credit[:, row]), self.users.get(row, ())
             usage = usage_texts(self.axis, self.usage[:, row])
@@ -65,11 +66,13 @@ class QueueStatuses(QueueAmounts):
         return np.where(used, shares, observed_queue_status.NO_SHARE)
 
     def _credits(self, credit: Floats) -> Mapping[str, str]:
-        texts = zip(self.axis.names, map(observed_queue_status.credit_text, credit.tolist()), strict=True)
-        return {name: text for name, text in texts if text}
+        units_by_name = zip(self.axis.names, credit.tolist(), strict=True)
+        return {
+            name: text for name, units in units_by_name if units and (text := observed_queue_status.credit_text(units))
+        }
 
-    def _texts(self, amounts: Ints) -> Mapping[str, str]:
-        named = zip(self.axis.names, amounts.tolist(), strict=True)
+    def _texts(self, amounts: Sequence[int]) -> Mapping[str, str]:
+        named = zip(self.axis.names, amounts, strict=True)
         return quantity.texts({name: units for name, units in named if units})
 
 
