@@ -113,7 +113,7 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -
         why.counts[rejection.reason] += int(rejection.nodes.sum())
         rejected |= rejection.nodes
     request = task.request.values
-    dims, names = np.flatnonzero(request), ledger.snapshot.axis.names
+    dims, names = request.nonzero()[0], ledger.snapshot.axis.names
     future = ledger.future
     for dim in dims.tolist():
         reason = "Too many pods" if names[dim] == "pods" else f"Insufficient {names[dim]}"
@@ -121,7 +121,7 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -
     why.counts = +why.counts  # without reasons of no node
     others: Mask = ~rejected_by([each for each in rejections if not each.reserved_for], count)
     if others.any():
-        why.nearest = _nearest(ledger, request, np.flatnonzero(others))
+        why.nearest = _nearest(ledger, request, others.nonzero()[0])
     elif count:
         fits = np.array((future[dims] >= request[dims, None]).all(axis=0), dtype=np.bool_)
         times = np.sum([each.nodes for each in rejections], axis=0)
@@ -133,7 +133,7 @@ def judge(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskView) -
 def _nearest(ledger: Ledger, request: Ints, rows: Rows) -> Nearest | None:
     """Nearest is where the shortfall relative to the request, summed over resources, is smallest; the first of equals."""
     size, future = ledger.snapshot.nodes.allocatable.values[:, rows], ledger.future[:, rows]
-    dims = np.flatnonzero(request)
+    dims = request.nonzero()[0]
     requested = request[dims, None]
     distance: Floats = (np.maximum(requested - future[dims], 0) / requested).sum(axis=0)
     large = (size[dims] >= requested).all(axis=0)
@@ -169,7 +169,7 @@ def _but_for(rejections: Sequence[NodeRejection], times: Ints, fits: Mask) -> st
 
 def _least_rejected(ledger: Ledger, rejections: Sequence[NodeRejection], times: Ints, request: Ints) -> str:
     """The node with the fewest reasons against it, of those the nearest, and what is in the way there."""
-    few = np.flatnonzero(times == times.min())
+    few = (times == times.min()).nonzero()[0]
     nearest, nodes = _nearest(ledger, request, few), ledger.snapshot.nodes
     row = int(few[0]) if nearest is None else nodes.index[nearest.name]
     reasons = sorted(rejection.reason for rejection in rejections if rejection.nodes[row])
@@ -184,12 +184,12 @@ def _blocked_by(ledger: Ledger, rejections: Sequence[NodeRejection], task: TaskV
     own = int(table.job[task.row])
     waits = ledger.job_counts[Status.PIPELINED] + ledger.job_counts[Status.ALLOCATED]
     if accepted.any() and waits.any() and (waits.sum() > waits[own] or own < 0):
-        kept = np.flatnonzero((ledger.status == Status.PIPELINED) | (ledger.status == Status.ALLOCATED))
+        kept = ((ledger.status == Status.PIPELINED) | (ledger.status == Status.ALLOCATED)).nonzero()[0]
         kept = kept[table.job[kept] != own]
         there = ledger.future.copy()
         requests = ledger.snapshot.requests(kept)
         np.add.at(there.T, ledger.node[kept], requests.T)
-        dims = np.flatnonzero(request)
+        dims = request.nonzero()[0]
         enough = accepted & (there[dims] >= request[dims, None]).all(axis=0)
         jobs |= set(ledger.snapshot.jobs.keys[table.job[kept[enough[ledger.node[kept]]]]].tolist())
     return tuple(f"job {job}" for job in sorted(jobs)[: defaults.NAMED_JOBS])

@@ -84,7 +84,7 @@ class Placement:
 
     def may_fit_later(self, task: TaskView, node: int) -> bool:
         """Whether the request fits once the pods that terminate on the node are gone; what else they block is not counted."""
-        dims = np.flatnonzero(task.request.values)
+        dims = task.request.values.nonzero()[0]
         return bool(
             self._ledger.releasing[:, node].any()
             and (task.request.values[dims] <= self._ledger.future[dims, node]).all()
@@ -113,10 +113,10 @@ class Placement:
     def nodes_later(self, task: TaskView) -> Rows:
         """Return the nodes that could take the task once the pods that terminate there are gone."""
         request = task.request.values
-        dims = np.flatnonzero(request)
+        dims = request.nonzero()[0]
         fits = (self._ledger.future[dims] >= request[dims, None]).all(axis=0) & self.is_in_reach
         rejections = self._hooks.reject(task, NodesView(self._ledger, self._all))
-        return np.flatnonzero(fits & feasible(rejections, len(self._all))[1])
+        return (fits & feasible(rejections, len(self._all))[1]).nonzero()[0]
 
     def scores(self, task: TaskView) -> Floats:
         """(N,): the score of each node for the task."""
@@ -174,7 +174,7 @@ class Placement:
         if not len(rows):
             return None
         request = task.request.values
-        dims = np.flatnonzero(request)
+        dims = request.nonzero()[0]
         needed = request[dims, None]
         now, later = feasible(self._hooks.reject(task, NodesView(self._ledger, rows)), len(rows))
         for room, is_free in ((self._ledger.free(dims, rows), True), (self._ledger.future[np.ix_(dims, rows)], False)):

@@ -204,7 +204,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         if not excluding:
             return ()
         request, rows = task.request.values, nodes.rows
-        dims = np.flatnonzero(request)
+        dims = request.nonzero()[0]
         left = nodes.future_idle.values[dims] - request[dims, None]
         seen, rejections = np.zeros(len(nodes), dtype=np.bool_), []
         for each, amounts in excluding:
@@ -253,7 +253,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
                 behind = each.members & (jobs.priority <= each.job.priority)
                 behind[list(each.preceding)] = False
                 if each.room is not None:
-                    rows = np.flatnonzero(behind)
+                    rows = behind.nonzero()[0]
                     request = np.maximum(jobs.min_resources.values[:, rows], jobs.pending.values[:, rows])
                     behind[rows] = exceeds_room(request, each.room[:, None])
                 result |= behind & ((run_times == 0) | (self._now + run_times > each.until))

@@ -31,7 +31,7 @@ class RunnableJobs:
         self._run_times = shortest(jobs.walltime, jobs.estimate)
         self._unlent = unlent
         self._idle: Ints = np.maximum(nodes.allocatable.values - nodes.used.values, 0).sum(axis=1)
-        admitted = np.flatnonzero(jobs.in_phase("Inqueue") & ~snapshot.blocked)
+        admitted = (jobs.in_phase("Inqueue") & ~snapshot.blocked).nonzero()[0]
         admitted = admitted[(jobs.min_resources.values[:, admitted] <= self._idle[:, None]).all(axis=0)]
         least = jobs.min_resources.values[:, admitted]
         tried = jobs.counts[:, admitted].any(axis=0) & jobs.unschedulable[admitted]

@@ -87,7 +87,7 @@ class ScoreCache:
         return NodeScores(
             kind=kind,
             tasks=TasksView([kind]),
-            dims=np.flatnonzero(request),
+            dims=request.nonzero()[0],
             request=np.where(request != 0, request, -UNLIMITED)[:, None],
             coupling=self._hooks.coupling(kind),
             of_states=AnswersOfStates(self._ledger, self._hooks.node_states(kind)),

@@ -26,7 +26,7 @@ class TaskEnds:
         """(R, N): the free resources of nodes without terminating pods and with nominated ones."""
         nodes, table = self._snapshot.nodes, self._snapshot.tasks
         free: Ints = nodes.allocatable.values - nodes.used.values + nodes.releasing.values
-        nominated = np.flatnonzero((table.nominated != NONE) & (table.status == Status.PENDING))
+        nominated = ((table.nominated != NONE) & (table.status == Status.PENDING)).nonzero()[0]
         np.subtract.at(free.T, table.nominated[nominated], self._snapshot.requests(nominated).T)
         return free
 
@@ -34,7 +34,7 @@ class TaskEnds:
     def running(self) -> tuple[Rows, Floats, Mask]:
         """The running tasks of jobs, their ends in seconds, and whether these are known."""
         table, now = self._snapshot.tasks, self._snapshot.now.timestamp()
-        rows = np.flatnonzero(HOLDING[table.status] & (table.job != NONE) & (table.node != NONE))
+        rows = (HOLDING[table.status] & (table.job != NONE) & (table.node != NONE)).nonzero()[0]
         started = np.where(table.started[rows] > 0, table.started[rows], now)
         total, known = self.run_times(rows, np.maximum(now - started, 0.0))
         return rows, started + total, known

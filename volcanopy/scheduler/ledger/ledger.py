@@ -222,7 +222,7 @@ class Ledger(LedgerColumns):
         taking = placed & ON_NODE[statuses]
         np.add.at(self._sheet.T, nodes[taking], self._taken[shapes[taking]] * sign)
         for status, name, freed in ((Status.PIPELINED, "pipelined", -sign), (Status.RELEASING, "releasing", sign)):
-            rows = np.flatnonzero(placed & (statuses == status))
+            rows = (placed & (statuses == status)).nonzero()[0]
             if len(rows):
                 self.is_plain = False
                 requests, where = self._requests[shapes[rows]], nodes[rows]

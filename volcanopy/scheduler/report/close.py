@@ -24,7 +24,7 @@ from volcanopy.scheduler.report.explanation import Explainer
 from volcanopy.scheduler.report.queue_status import queue_statuses
 
 _REPORTED = operator.itemgetter(Status.RUNNING, Status.SUCCEEDED, Status.FAILED)
-_SCHEDULED = operator.itemgetter(*np.flatnonzero(SCHEDULED).tolist(), Status.RELEASING)
+_SCHEDULED = operator.itemgetter(*SCHEDULED.nonzero()[0].tolist(), Status.RELEASING)
 _PLACED = operator.itemgetter(Status.PIPELINED, Status.ALLOCATED, Status.BINDING)
 _WAITING = operator.itemgetter(Status.PENDING, Status.PIPELINED, Status.ALLOCATED)
 
@@ -62,7 +62,7 @@ def _nominations(session: Session, explainer: Explainer) -> Iterator[Effect]:
         return
     status = session.ledger.status[rows]
     waits = (status == Status.PIPELINED.value) | (status == Status.ALLOCATED.value)
-    waiting = np.flatnonzero(waits)
+    waiting = waits.nonzero()[0]
     waits[waiting] = [job not in explainer.waits_for_ends for job in table.job[rows[waiting]].tolist()]
     nominated = np.where(waits, session.ledger.node[rows], NONE)
     changed = (waits | (status == Status.PENDING.value)) & (nominated != table.nominated[rows])
@@ -194,7 +194,7 @@ def _without_queue(session: Session, explainer: Explainer) -> Iterator[Effect]:
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
     if None not in queues.objects:
         return
-    rows = np.flatnonzero(jobs.grouped & (jobs.queue != NONE) & ~queues.exists[jobs.queue])
+    rows = (jobs.grouped & (jobs.queue != NONE) & ~queues.exists[jobs.queue]).nonzero()[0]
     for row in sorted(rows.tolist(), key=lambda row: str(jobs.keys[row])):
         job = JobView(session.ledger, row)
         if job.is_ready and not session.ledger.job_counts[Status.PENDING, row] and job.phase != "Pending":

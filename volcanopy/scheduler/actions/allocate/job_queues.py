@@ -165,7 +165,7 @@ def run_ends(session: Session, tasks: Rows) -> list[int]:
     differs, table = session.hooks.differ(tasks), session.snapshot.tasks
     for column in (table.role, table.nominated):
         differs |= column[tasks[1:]] != column[tasks[:-1]]
-    return [*(np.flatnonzero(differs) + 1).tolist(), len(tasks)]
+    return [*(differs.nonzero()[0] + 1).tolist(), len(tasks)]
 
 
 def allowed_count(session: Session, queue: QueueView, task: TaskView, count: int, placed: int) -> int:
@@ -255,7 +255,7 @@ class Placing:
                 chosen = self.placement.choose(view, entry)
                 return None if chosen is None else (ledger.single(chosen[0]), chosen[1])
             if spanned != NONE:
-                outside = np.flatnonzero(~table.holds[spanned, table.of_node[nodes]])
+                outside = (~table.holds[spanned, table.of_node[nodes]]).nonzero()[0]
                 nodes = nodes[: int(outside[0]) + 1] if len(outside) else nodes
             return nodes, True
 

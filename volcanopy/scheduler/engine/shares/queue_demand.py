@@ -17,7 +17,7 @@ from volcanopy.scheduler.model.snapshot import NONE, QueueTable
 from volcanopy.scheduler.model.task_status import HOLDING
 
 T = TypeVar("T")
-_HOLDING = np.flatnonzero(HOLDING)
+_HOLDING = HOLDING.nonzero()[0]
 
 
 def within_guarantees(total: Ints, queues: QueueTable, bounds: Bounds) -> Ints:
@@ -78,7 +78,7 @@ def unplaceable(cluster: Cluster) -> Mask:
     first = np.full(snapshot.shapes.request.values.shape[1], NONE, dtype=np.intp)
     first[tasks.shape[pending]] = pending
     slots = np.full(len(first), len(pending), dtype=np.int64)
-    for shape in np.flatnonzero(first != NONE)[: defaults.COMPARED_SHAPES].tolist():
+    for shape in (first != NONE).nonzero()[0][: defaults.COMPARED_SHAPES].tolist():
         slots[shape] = _slots(cluster, int(first[shape]), len(pending))
     if slots.min() >= jobs.min_available[starting].max():
         return impossible
@@ -95,7 +95,7 @@ def _slots(cluster: Cluster, task: int, most: int) -> int:
     """Return how many pods equal to a task, at most some number, fit on the nodes that it may use, if these are empty."""
     snapshot = cluster.snapshot
     request = snapshot.requests([task])[:, 0]
-    dims = np.flatnonzero(request)
+    dims = request.nonzero()[0]
     usable = ~cluster.queries.infeasible_nodes(cluster.task(task))
     allocatable = np.maximum(snapshot.nodes.allocatable.values[np.ix_(dims, usable)], 0)
     return min(most, int((allocatable // request[dims, None]).min(axis=0, initial=most).sum()))
