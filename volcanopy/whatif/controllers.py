@@ -5,7 +5,6 @@ ResourceQuotas of the namespace have enough left.
 """
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -132,7 +131,7 @@ class JobControllers:
         metadata = manifest["metadata"]
         uid = f"whatif-{metadata.get('namespace', '')}-{metadata['name']}"
         created = {"uid": uid, "creationTimestamp": self.now.isoformat()}
-        return deepcopy(manifest) | {"metadata": {**metadata, **created}}
+        return manifest | {"metadata": {**metadata, **created}}
 
 
 def read_job(body: Json) -> BatchJob:
