@@ -44,6 +44,33 @@ def test_a_gang_is_not_put_off_by_tasks_that_leave_what_is_reserved_and_ends_tha
     assert next_cycle.start <= max(planned.start, soon)
 
 
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000))
+def test_a_gang_is_delayed_until_each_of_its_nodes_can_be_ready(seed: int) -> None:
+    """The reference adds the known ends of one node after the other; tasks without a known end may be gone at once."""
+    dice = np.random.default_rng(seed)
+    resources, nodes, tasks = 2, int(dice.integers(1, 6)), int(dice.integers(1, 12))
+    free = dice.integers(0, 5, (resources, nodes))
+    part = Part(dice.integers(0, 4, resources), int(dice.integers(1, 5)), np.ones(nodes, dtype=np.bool_))
+    ends = NOW + np.sort(dice.integers(1, 9, tasks)).astype(np.float64)
+    node, request = dice.integers(0, nodes, tasks), dice.integers(0, 4, (resources, tasks))
+    leaving = Leaving(node, request, ends, dice.random(tasks) < 0.7, dice.random(tasks) < 0.3)
+    planned = hold(free, [part], leaving, NOW)
+    if planned is None:
+        return
+    for latest, counted in ((planned.until, leaving.known), (planned.likely, leaving.known | leaving.earlier)):
+        ready_at = [NOW]
+        for row in planned.nodes.tolist():
+            room = free[:, row] + request[:, (node == row) & ~counted].sum(axis=1)
+            for task in np.flatnonzero((node == row) & counted).tolist():
+                if (room >= planned.needed[:, row]).all():
+                    break
+                room += request[:, task]
+                if (room >= planned.needed[:, row]).all():
+                    ready_at.append(float(ends[task]))
+        assert latest == max(ready_at)
+
+
 def test_a_limit_on_some_resources_lacks_nothing_of_the_others() -> None:
     axis = Axis.of(("cpu", "memory", "pods", "gpu"))
     quota = QuotaMessage("limits", "q", names=("gpu",), requested=(3,), allocated=(2,), limit=(4,))
