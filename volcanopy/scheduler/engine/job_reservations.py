@@ -24,6 +24,9 @@ from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
 from volcanopy.scheduler.policy.plugin import Rejection
 
+EqualTasks = Sequence[tuple[TaskView, int]]
+"""The tasks of a job by shape: one of each, and how many there are."""
+
 
 class JobReservations:
     """Computes the reservations of jobs, one after another."""
@@ -40,25 +43,23 @@ class JobReservations:
         One that is overdue may exceed the fair share of its queue, and so may that of the first queue. With ``reclaim`` the
         latter only does if it is larger than the whole share: others could reclaim what it gets soon after its start.
         """
-        tasks = lacking_tasks(self._cluster, job)
-        if not tasks:
+        rows, snapshot = lacking_tasks(self._cluster, job), self._cluster.snapshot
+        if not len(rows):
             return None
-        table, rows = self._cluster.snapshot.tasks, np.array([task.row for task in tasks], dtype=np.intp)
-        shapes, nominated = table.shape[rows], rows[table.nominated[rows] != NONE]
-        equal_tasks = [
-            [tasks[place] for place in (shapes == shape).nonzero()[0].tolist()]
-            for shape in dict.fromkeys(shapes.tolist())
-        ]
-        reserved = ReservedJob(job, tasks[0], tasks=rows)
+        nominated = rows[snapshot.tasks.nominated[rows] != NONE]
+        _, first, counts = np.unique(snapshot.tasks.shape[rows], return_index=True, return_counts=True)
+        shapes = sorted(zip(first.tolist(), counts.tolist(), strict=True))
+        equal_tasks = [(self._cluster.task(int(rows[place])), count) for place, count in shapes]
+        reserved = ReservedJob(job, equal_tasks[0][0], tasks=rows)
         limit = self._exceeded_limit(job, equal_tasks)
         if limit is not None:
             return self._of_limit(reserved, limit)
-        if len(nominated) == len(tasks):
+        if len(nominated) == len(rows):
             return None  # the nominations of its pods are its reservation
         queries = self._cluster.queries
         usable = free + self._nominated(nominated, free) if len(nominated) else free
         overdue = queries.overdue(job)
-        shares = (queries.within_share(job.queue, equal[0], len(equal)) for equal in equal_tasks)
+        shares = (queries.within_share(job.queue, task, count) for task, count in equal_tasks)
         above = None if overdue else next((each for each in shares if each is not None), None)
         if not enough or overdue or above is not None:
             reserved.plan = self._plan(reserved, equal_tasks, usable)
@@ -67,14 +68,14 @@ class JobReservations:
             may_exceed = above is None or (is_first and (not queries.reclaims or above.never_passes))
             if above is not None and not may_exceed:
                 return self._of_share(reserved, above, reserved.plan.until)
-        if not overdue and not is_first and queries.reserved_as_first(job.queue, tasks):
+        if not overdue and not is_first and queries.reserved_as_first(job.queue, snapshot.requests(rows).sum(axis=1)):
             return None
         return self._of_nodes(reserved, equal_tasks, usable)
 
-    def _exceeded_limit(self, job: JobView, equal_tasks: Sequence[Sequence[TaskView]]) -> Rejection | None:
+    def _exceeded_limit(self, job: JobView, equal_tasks: EqualTasks) -> Rejection | None:
         """Return the rejection of tasks by a limit other than that of the cluster, None if there is none."""
-        for equal in equal_tasks:
-            rejection = self._cluster.queries.within_limits(job.queue, equal[0], len(equal))
+        for task, count in equal_tasks:
+            rejection = self._cluster.queries.within_limits(job.queue, task, count)
             quota = None if rejection is None else rejection.reason
             is_cluster = isinstance(quota, QuotaMessage) and quota.gate == Gate.NODES
             if rejection is not None and not is_cluster:
@@ -87,12 +88,10 @@ class JobReservations:
         np.add.at(own.T, self._cluster.snapshot.tasks.nominated[rows], self._cluster.snapshot.requests(rows).T)
         return own
 
-    def _plan(
-        self, reserved: ReservedJob, equal_tasks: Sequence[Sequence[TaskView]], usable: Ints
-    ) -> planner.Hold | None:
+    def _plan(self, reserved: ReservedJob, equal_tasks: EqualTasks, usable: Ints) -> planner.Hold | None:
         """Return when and where a job starts on (R, N) usable resources; None if it never does."""
         infeasible = self._cluster.queries.infeasible_nodes
-        parts = [planner.Part(equal[0].request.values, len(equal), ~infeasible(equal[0])) for equal in equal_tasks]
+        parts = [planner.Part(task.request.values, count, ~infeasible(task)) for task, count in equal_tasks]
         return planner.hold(usable, parts, self._leaving(reserved), self._now)
 
     # The three outcomes
@@ -126,9 +125,7 @@ class JobReservations:
             reserved.until = self._released(reserved, rejection.reason.binding(), ready)
         return reserved
 
-    def _of_nodes(
-        self, reserved: ReservedJob, equal_tasks: Sequence[Sequence[TaskView]], usable: Ints
-    ) -> ReservedJob | None:
+    def _of_nodes(self, reserved: ReservedJob, equal_tasks: EqualTasks, usable: Ints) -> ReservedJob | None:
         """Reserve the planned nodes; None if it is not free resources that the job lacks."""
         plan = reserved.plan
         reserved.until = self._now if plan is None else plan.until
@@ -176,19 +173,20 @@ class JobReservations:
         return reserved.plan.released(float(total.max()), bool(known.all()))
 
 
-def lacking_tasks(cluster: Cluster, job: JobView) -> list[TaskView]:
+def lacking_tasks(cluster: Cluster, job: JobView) -> Rows:
     """Return the pending tasks that the job's minimum lacks, those of role minima first; none if there are too few."""
     table, best_effort = cluster.snapshot.tasks, cluster.snapshot.shapes.best_effort
     rows = job.tasks(Status.PENDING)
     rows = rows[~table.gated[rows]]
     idle = best_effort[table.shape[rows]]
-    needed = job.needed(rows[np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows], ~idle))].tolist())
+    order = np.lexsort((table.keys[rows].astype(np.str_), table.ordinal[rows], ~idle))
+    needed = np.array(job.needed(rows[order].tolist()), dtype=np.intp)
     roles = table.role[needed].tolist()
     if len(needed) < job.lacking or any(
         role.ready + role.pipelined + roles.count(role.row) < role.minimum for role in job.binding_roles
     ):
-        return []
-    return [cluster.task(row) for row in needed if not best_effort[table.shape[row]]]
+        return needed[:0]
+    return needed[~best_effort[table.shape[needed]]]
 
 
 def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:

@@ -223,8 +223,8 @@ class PluginQueries:
     """A Rejection if so many more tasks equal to this one exceed the limits of the queue, else None."""
     within_share: Callable[[QueueView, TaskView, int], Any]
     """A Rejection if so many more tasks equal to this one exceed the fair share of the queue, else None."""
-    reserved_as_first: Callable[[QueueView, Sequence[TaskView]], bool]
-    """Whether nodes are reserved for these tasks only while their queue is the first."""
+    reserved_as_first: Callable[[QueueView, Ints], bool]
+    """Whether nodes are reserved for a (R,) request only while its queue is the first."""
     queue_key: Callable[[QueueView], tuple[Any, ...]]
     """The sort key of a queue."""
     job_keys: Callable[[Rows], list[tuple[Any, ...]]]

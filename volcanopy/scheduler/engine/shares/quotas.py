@@ -8,7 +8,7 @@ from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.queue_shares import QueueShares
-from volcanopy.scheduler.model.resources import Resources
+from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import Rejection
 from volcanopy.scheduler.policy.roles import Gate
@@ -103,9 +103,9 @@ class Quotas:
         finally:
             self._first_tasks = frozenset()
 
-    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
-        """Whether nodes are reserved for these tasks only while their queue is the first, since nothing limits its share."""
-        return any(rules.reserved_as_first(queue, tasks) for rules in self._all)
+    def reserved_as_first(self, queue: QueueView, request: Ints) -> bool:
+        """Whether nodes are reserved for a (R,) request only while its queue is the first, since nothing limits its share."""
+        return any(rules.reserved_as_first(queue, request) for rules in self._all)
 
     def may_reclaim(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
         """Whether pods of other queues may be evicted for these tasks of the queue."""

@@ -210,11 +210,10 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
             return None
         return self.within_share(queue, task, count)
 
-    def reserved_as_first(self, queue: QueueView, tasks: Sequence[TaskView]) -> bool:
+    def reserved_as_first(self, queue: QueueView, request: Ints) -> bool:
         """Whether nothing limits shares and its queue would exceed its own: else all would reserve as much."""
         if self.shares.binding:
             return False
-        request = self._sum(tasks)
         most = self._own_bound[1][:, queue.row]
         return exceeds(self._own_allocated[:, queue.row] + request, most, request, self._pods)
 

@@ -1,6 +1,6 @@
 """Gangs that pods keep from starting, their own ones or others, although enough is free."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,12 +11,13 @@ from volcanopy.scheduler.model.resources import Ints
 from volcanopy.scheduler.nodes.traits.node_affinity import domains
 
 
-def is_kept_out(cluster: Cluster, shapes: Iterable[Sequence[TaskView]], free: Ints) -> bool:
-    """Whether host ports, anti-affinity or ReadWriteOncePod claims keep out a gang, its tasks by shape, where (R, N) are free.
+def is_kept_out(cluster: Cluster, shapes: Iterable[tuple[TaskView, int]], free: Ints) -> bool:
+    """Whether host ports, anti-affinity or ReadWriteOncePod claims keep out a gang where (R, N) are free.
 
+    ``shapes`` are a task of each shape and how many such tasks there are.
     Affinity, spread constraints and different shapes that exclude each other are not judged: they depend on the order.
     """
-    return any(_slots(cluster, equal[0], free) < len(equal) for equal in shapes)
+    return any(_slots(cluster, task, free) < count for task, count in shapes)
 
 
 def _slots(cluster: Cluster, task: TaskView, free: Ints) -> float:
