@@ -27,4 +27,4 @@ def test_an_event_takes_few_calls_while_jobs_wait() -> None:
     finally:
         sys.setprofile(None)
     assert waiting / simulator.cycles > 3
-    assert calls / simulator.events < 18_500
+    assert calls / simulator.events < 18_000

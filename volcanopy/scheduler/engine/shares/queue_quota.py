@@ -1,14 +1,14 @@
 """Limits of queues as capacity, proportion and drf apply them: requests that exceed a limit or the guarantees of others."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
-from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.messages import Amounts, QuotaMessage
 from volcanopy.scheduler.model.queue_shares import Bounds, Levels
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -95,7 +95,7 @@ class QueueQuota:
         self._pods = cluster.axis.index["pods"]
         self._commitments: Commitments | None = None
         self._in_tree = in_tree
-        self._known_used: tuple[int, tuple[int, ...]] | None = None
+        self._known_used: tuple[int, Amounts] | None = None
         if reserved is not None:
             self._reserved = reserved
             self._commitments = Commitments(cluster, reserved, limit, in_tree=in_tree)
@@ -120,7 +120,7 @@ class QueueQuota:
     ) -> QuotaMessage:
         """Return the message about a limit of a queue; the arguments are those of :class:`QuotaMessage`."""
         queues, most, now = self._cluster.snapshot.queues, tuple(limit.tolist()), tuple(allocated.tolist())
-        requested, total, free = tuple(requested), self._total, tuple[int, ...]()
+        requested, total, free = tuple(requested), self._total, Amounts()
         guaranteed = self._guaranteed(row, limit) if kind == "capability" and self._commitments is not None else ()
         if not guaranteed and kind == "capability" and self._is_of_cluster(row, requested, now, most):
             kind, now, most = "cluster", self._used(), total
@@ -133,24 +133,22 @@ class QueueQuota:
         return message.of_borrower(self._bounds.borrowed(queues, row))
 
     @cached_property
-    def _total(self) -> tuple[int, ...]:
+    def _total(self) -> Amounts:
         return tuple(self._cluster.snapshot.total.tolist())
 
-    def _used(self) -> tuple[int, ...]:
+    def _used(self) -> Amounts:
         """(R,): what is allocated to all queues together."""
         moves = self._cluster.ledger.moves
         if self._known_used is None or self._known_used[0] != moves:
             self._known_used = moves, tuple(self._cluster.ledger.queue_allocated.sum(axis=1).tolist())
         return self._known_used[1]
 
-    def _exceeded(self, requested: Sequence[int], allocated: Sequence[int], limit: Sequence[int]) -> list[int]:
+    def _exceeded(self, requested: Amounts, allocated: Amounts, limit: Amounts) -> list[int]:
         """Return the resources of a request, without the count of pods, of which it exceeds a limit."""
         columns = enumerate(zip(requested, allocated, limit, strict=True))
         return [dim for dim, (more, now, most) in columns if more > 0 and now + more > most and dim != self._pods]
 
-    def _is_of_cluster(
-        self, row: int, requested: Sequence[int], allocated: Sequence[int], limit: Sequence[int]
-    ) -> bool:
+    def _is_of_cluster(self, row: int, requested: Amounts, allocated: Amounts, limit: Amounts) -> bool:
         """Return whether an exceeded limit of a queue is what others leave of the cluster, who use all that is reserved."""
         if not requested or not (exceeded := self._exceeded(requested, allocated, limit)):
             return False
