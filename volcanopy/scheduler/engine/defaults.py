@@ -98,8 +98,6 @@ TABLE_NODES = 4
 """If more nodes than this changed since the last use, the table is dropped."""
 TABLE_STATES = 8192
 """The number of states of nodes whose scores are kept."""
-TABLE_BLOCK = 8
-"""The number of nodes that share a maximum."""
 
 # Messages
 

@@ -54,8 +54,8 @@ class ScoreCache:
 
     def best(self, entry: NodeScores) -> int:
         """Return the first of the nodes that rank highest for an entry that is up to date."""
-        best = self._table.best(entry)
-        if self._within is None:
+        best = int(entry.ranked.argmax())
+        if self._within is None and not entry.is_member:
             self._table.add(entry, self.complete)
         return best
 

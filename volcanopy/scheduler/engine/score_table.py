@@ -7,6 +7,7 @@ equal scores, which are computed once. The table equals what each shape would co
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -24,7 +25,6 @@ from volcanopy.scheduler.policy.dispatch import Coupling, Hooks
 T = TypeVar("T")
 
 INFEASIBLE = -np.inf
-_BLOCK = defaults.TABLE_BLOCK
 
 
 class AnswersOfStates(Generic[T]):
@@ -74,8 +74,8 @@ class NodeScores:
     unseen: tuple[Hashable, list[int], int] | None = None
     """The state of the last node of a run with whose placement it ended, the nodes, and the number of changes before it."""
     changes: int = NONE  # How many changes of nodes the answers include.
-    column: int = NONE  # The column in the table, NONE outside.
-    is_alone: bool = False  # Whether its answers do not allow a column there.
+    is_member: bool = False  # Whether it is in the table, which then has its score and ranked as rows.
+    is_alone: bool = False  # Whether its answers do not allow that.
     partial: bool = False
     """Whether the plugins were not asked about nodes that have never had the capacity for the task."""
 
@@ -96,29 +96,22 @@ class ScoreTable:
         self._members: list[NodeScores] = []
         self._candidates: dict[int, NodeScores] = {}
         self._repeats = 0
-        self._columns: _Columns | None = None
         self._changes = 0
         self._of_states: AnswersOfStates[Floats] = AnswersOfStates(ledger)
 
     def refresh(self, entry: NodeScores) -> bool:
         """Update an entry that is in the table; return whether it is."""
-        if entry.column == NONE or not self._update():
+        if not entry.is_member or not self._update():
             return False
         entry.changes = self._changes
         return True
-
-    def best(self, entry: NodeScores) -> int:
-        """Return the first of the nodes that rank highest."""
-        if entry.column == NONE or self._columns is None:
-            return int(entry.ranked.argmax())
-        return self._columns.best(entry.column)
 
     def add(self, entry: NodeScores, refresh: Callable[[NodeScores], None]) -> None:
         """Take an up-to-date entry into the table, once shapes outside come up again so often that building is worth it.
 
         ``refresh`` updates one entry by itself.
         """
-        if entry.column != NONE or entry.is_alone:
+        if entry.is_alone:
             return
         self._update()
         number = len(self._members) + len(self._candidates)
@@ -138,40 +131,44 @@ class ScoreTable:
         self._members += self._candidates.values()
         self._candidates, self._repeats = {}, 0
         self._changes = len(self._ledger.touched)
-        self._columns = _Columns(self._members)
+        self._feasible: Mask = np.stack([entry.feasible for entry in self._members])
+        self._for_all: list[bool] = np.logical_and.reduce(self._feasible).tolist()
+        self._score: Floats = np.stack([entry.score for entry in self._members])
+        self._ranked: Floats = np.stack([entry.ranked for entry in self._members])
+        for row, entry in enumerate(self._members):
+            entry.is_member, entry.score, entry.ranked = True, self._score[row], self._ranked[row]
         self._tasks = TasksView([entry.kind for entry in self._members])
         self._requests = np.concatenate([entry.request for entry in self._members], axis=1)
-        self._largest: Ints = self._requests.max(axis=1, keepdims=True)
+        self._largest: list[int] = self._requests.max(axis=1).tolist()
         self._of_states.answers.clear()
 
     def _update(self) -> bool:
         """Refresh the nodes that changed since; if there are too many, drop the table and return False."""
         touched = self._ledger.touched
         now = len(touched)
-        if now == self._changes or self._columns is None:
+        if now == self._changes or not self._members:
             self._changes = now
             return True
         nodes = None if now - self._changes > 2 * defaults.TABLE_NODES else set(touched[self._changes :])
         self._changes, before = now, self._changes
         if nodes is None or len(nodes) > defaults.TABLE_NODES:
             for entry in self._members:
-                entry.column, entry.changes = NONE, before
-            self._members, self._columns = [], None
+                entry.is_member, entry.changes = False, before
+            self._members = []
             return False
         for node in nodes:
-            self._columns.put(node, *self._scores(node))
+            self._refresh(node)
         return True
 
-    def _scores(self, node: int) -> tuple[Floats, Floats]:
-        """(S,): the score of a node for each member, and the same with INFEASIBLE where its free resources do not suffice."""
+    def _refresh(self, node: int) -> None:
         scores = self._of_states.answers.get(self._of_states.key(node))
         if scores is None:
             scores = self._ask(node)
+        self._score[:, node] = scores
         free = self._ledger.free_of(self._ledger.single(node))
-        if np.logical_and.reduce(self._largest <= free, axis=None):
-            return scores, scores
-        fits: Mask = np.logical_and.reduce(self._requests <= free, axis=0)
-        return scores, np.where(fits, scores, INFEASIBLE)
+        if any(map(operator.gt, self._largest, free[:, 0].tolist())):
+            scores = np.where(np.logical_and.reduce(self._requests <= free), scores, INFEASIBLE)
+        self._ranked[:, node] = scores if self._for_all[node] else np.where(self._feasible[:, node], scores, INFEASIBLE)
 
     def _ask(self, node: int) -> Floats:
         """(S,): the score of a node for each member, common to all nodes with equal columns of what the plugins read."""
@@ -180,31 +177,3 @@ class ScoreTable:
         if not view.rows_read:  # else the scores may differ between nodes with equal columns
             self._of_states.add(node, view.read, scores)
         return scores
-
-
-class _Columns:
-    """The arrays of the members as columns of (N, S) arrays, with the maximum of each block of nodes."""
-
-    def __init__(self, members: list[NodeScores]) -> None:
-        self._feasible: Mask = np.stack([entry.feasible for entry in members], axis=1)
-        self._for_all: Mask = np.logical_and.reduce(self._feasible, axis=1)
-        self._score: Floats = np.stack([entry.score for entry in members], axis=1)
-        nodes, blocks = len(self._score), -(-len(self._score) // _BLOCK)
-        self._ranked: Floats = np.full((blocks * _BLOCK, len(members)), INFEASIBLE, dtype=np.float64)
-        self._ranked[:nodes] = np.stack([entry.ranked for entry in members], axis=1)
-        self._highest: Floats = self._ranked.reshape(blocks, _BLOCK, len(members)).max(axis=1)
-        for column, entry in enumerate(members):
-            entry.column, entry.feasible, entry.score = column, self._feasible[:, column], self._score[:, column]
-            entry.ranked = self._ranked[:nodes, column]
-
-    def put(self, node: int, scores: Floats, ranked: Floats) -> None:
-        """Set what one node is to each member; ``ranked`` does not consider the predicates yet."""
-        self._score[node] = scores
-        self._ranked[node] = ranked if self._for_all[node] else np.where(self._feasible[node], ranked, INFEASIBLE)
-        block = node // _BLOCK
-        np.maximum.reduce(self._ranked[block * _BLOCK : (block + 1) * _BLOCK], axis=0, out=self._highest[block])
-
-    def best(self, column: int) -> int:
-        """Return the first of the nodes that rank highest for a member."""
-        start = int(self._highest[:, column].argmax()) * _BLOCK
-        return start + int(self._ranked[start : start + _BLOCK, column].argmax())
