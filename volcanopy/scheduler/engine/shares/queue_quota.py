@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,30 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Rejection
 
 
-def exceeds(amounts: Ints, limit: Ints, request: Ints, pods: int) -> bool:
+def exceeds(amounts: Ints, limit: list[int], request: Ints, pods: int) -> bool:
     """Return whether (R,) amounts exceed a limit in a resource of the request other than ``pods``, a row number."""
     # There are few resources: lists are faster than arrays.
-    if not any(map(operator.gt, amounts.tolist(), limit.tolist())):
+    if not any(map(operator.gt, amounts.tolist(), limit)):
         return False
-    columns = zip(request.tolist(), amounts.tolist(), limit.tolist(), strict=True)
+    columns = zip(request.tolist(), amounts.tolist(), limit, strict=True)
     return any(own > 0 and units > most and dim != pods for dim, (own, units, most) in enumerate(columns))
+
+
+class Bound(NamedTuple):
+    """What a queue may be allocated: (R,) amounts each."""
+
+    queue: int
+    allocated: Ints  # A view: it changes with the session.
+    most: list[int]
+    stated: Ints  # What messages name.
+
+
+def first_exceeded(bounds: Iterable[Bound], request: Ints, pods: int) -> Bound | None:
+    """Return the first of some bounds that a request exceeds in a resource other than ``pods``; None if it exceeds none."""
+    for bound in bounds:
+        if exceeds(bound.allocated + request, bound.most, request, pods):
+            return bound
+    return None
 
 
 class Limiter:
@@ -99,10 +117,6 @@ class QueueQuota:
         if reserved is not None:
             self._reserved = reserved
             self._commitments = Commitments(cluster, reserved, limit, in_tree=in_tree)
-
-    def exceeds_limit(self, row: int, allocated: Ints, request: Ints) -> bool:
-        """Return whether a queue with these (R,) allocated amounts exceeds its limit with a request."""
-        return exceeds(allocated + request, self.limit[:, row], request, self._pods)
 
     def excess(self, row: int, request: Ints) -> Ints | None:
         """(R,): by how much a request of a queue exceeds what is not reserved for others; None if it does not."""

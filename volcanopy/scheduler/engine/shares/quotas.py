@@ -65,10 +65,10 @@ class Quotas:
 
     def allocatable(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """Return why a queue cannot allocate ``count`` tasks, within its limits and its fair share."""
-        rejection = self.within_limits(queue, task, count)
-        if rejection is not None or self.comes_first(task.row):
+        rejection = _first(self._limits, queue, task, count)
+        if rejection is not None or task.row in self._first_tasks:
             return rejection
-        rejection = self.within_share(queue, task, count)
+        rejection = _first(self._within_share, queue, task, count)
         if rejection is None:
             return None
         job = task.job

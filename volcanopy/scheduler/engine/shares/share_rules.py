@@ -6,7 +6,8 @@
 4. A job is admitted while the limits cover its minimum beside what is allocated and reserved (``verdict``).
 """
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from volcanopy.scheduler.engine.shares import queue_demand
 from volcanopy.scheduler.engine.shares.admission_votes import AdmissionVotes
 from volcanopy.scheduler.engine.shares.device_quota import DeviceQuota
 from volcanopy.scheduler.engine.shares.lending import Lending
-from volcanopy.scheduler.engine.shares.queue_quota import Limiter, QueueQuota, exceeds
+from volcanopy.scheduler.engine.shares.queue_quota import Bound, Limiter, QueueQuota, exceeds, first_exceeded
 from volcanopy.scheduler.engine.shares.reclaim import Reclaim, sparing_guarantees
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -51,6 +52,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
+        self._bounds: dict[int, tuple[list[Bound], list[Bound]]] = {}  # As of :meth:`_bounds_of`.
         self._votes = AdmissionVotes(cluster, self._vote)
 
     @cached_property
@@ -102,16 +104,14 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if rejection is not None and not self._runs(task):
             return rejection
         request = self._requested(task, count)
-        line = self._lines[queue.row]
-        for row in line:
-            allocated, limit = self._allocated[:, row], self.shares.limit[:, row]
-            if self._quota.exceeds_limit(row, allocated, request):
-                break
+        exceeded = first_exceeded(self._bounds_of(queue.row)[0], request, self._pods)
+        if exceeded is not None:
+            row, allocated, _, limit = exceeded
         else:
             row, allocated = queue.row, self._allocated[:, queue.row]
             excess = self._quota.excess(row, request)
             if excess is None:
-                devices = self._devices.exceeded(line, task, count) if self._devices else None
+                devices = self._devices.exceeded(self._lines[row], task, count) if self._devices else None
                 name = "" if devices is None else self.cluster.snapshot.queues.names[devices.queue]
                 return devices and Rejection(Gate.CAPABILITY, f'queue "{name}" capability exceeded: {devices}')
             limit = allocated + request - excess
@@ -160,38 +160,38 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         has_share = shares.named.any(axis=0)
         return np.where(has_share, fair, 0), np.where(has_share, most, 0)
 
-    @cached_property
-    def _own_allocated(self) -> Ints:
-        return self._allocated if self.shares.own is None else self._queue_allocated
-
-    def _bounds_of(self, queue: QueueView) -> Iterator[tuple[int, Ints, Ints, Ints]]:
-        """Yield the queue and its ancestors, each with (R,) allocated amounts, bound and fair share."""
-        (own, own_most), (fair, most), row = self._own_bound, self._bound, queue.row
-        yield row, self._own_allocated[:, row], own_most[:, row], own[:, row]
-        line = self._lines[row]
-        for row in line if self.shares.own is not None else line[1:]:
-            yield row, self._allocated[:, row], most[:, row], fair[:, row]
+    def _bounds_of(self, queue: int) -> tuple[list[Bound], list[Bound]]:
+        """Return the limits and the fair shares of a queue and its ancestors, its own first."""
+        known = self._bounds.get(queue)
+        if known is None:
+            shares, line, whole = self.shares, self._lines[queue], self._allocated
+            limits = [_bound(row, whole, shares.limit, shares.limit) for row in line]
+            own = _bound(queue, whole if shares.own is None else self._queue_allocated, *self._own_bound)
+            above = line[1:] if shares.own is None else line
+            known = limits, [own, *[_bound(row, whole, *self._bound) for row in above]]
+            self._bounds[queue] = known
+        return known
 
     def queue_verdict(self, queue: QueueView) -> Rejection | None:
         """Queues with their whole fair share allocated."""
         if not self.shares.passed_over:
             return None
-        allocated, (fair, most) = self._own_allocated[:, queue.row], self._own_bound
-        if np.logical_or.reduce(most[:, queue.row] > allocated):
+        _, allocated, most, fair = self._bounds_of(queue.row)[1][0]
+        if any(map(operator.gt, most, allocated.tolist())):
             return None
-        message = self._quota.message("share", queue.row, allocated, (), fair[:, queue.row])
-        return Rejection(Gate.SHARE, message)
+        return Rejection(Gate.SHARE, self._quota.message("share", queue.row, allocated, (), fair))
 
     def within_share(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
         """The fair shares of the queue and its ancestors, and what they are paid back."""
         if not self.shares.binding:
             return None
         request = self._requested(task, count)
-        for row, allocated, most, fair in self._bounds_of(queue):
-            if exceeds(allocated + request, most, request, self._pods):
-                message = self._quota.message("share", row, allocated, request.tolist(), fair, parts=count)
-                return Rejection(Gate.SHARE, message)
-        return None
+        exceeded = first_exceeded(self._bounds_of(queue.row)[1], request, self._pods)
+        if exceeded is None:
+            return None
+        row, allocated, _, fair = exceeded
+        message = self._quota.message("share", row, allocated, request.tolist(), fair, parts=count)
+        return Rejection(Gate.SHARE, message)
 
     def _requested(self, task: TaskView, count: int) -> Ints:
         request = self.cluster.reads.request(task.row)
@@ -214,8 +214,8 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         """Whether nothing limits shares and its queue would exceed its own: else all would reserve as much."""
         if self.shares.binding:
             return False
-        most = self._own_bound[1][:, queue.row]
-        return exceeds(self._own_allocated[:, queue.row] + request, most, request, self._pods)
+        _, allocated, most, _ = self._bounds_of(queue.row)[1][0]
+        return exceeds(allocated + request, most, request, self._pods)
 
     def queue_shares(self) -> QueueShares:
         """The fair shares, the limits, and what is reserved."""
@@ -232,7 +232,8 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         if self._queue_rejection(queue) is not None:
             return False
         allocated = self._allocated[:, queue.row]
-        if self.shares.any_resource and self._quota.exceeds_limit(queue.row, allocated, request):
+        limit = self.shares.limit[:, queue.row].tolist()
+        if self.shares.any_resource and exceeds(allocated + request, limit, request, self._pods):
             return False  # a share of one resource covers it, but not the limit of another
         return self._covers(queue, self._queue_allocated[:, queue.row] + request, request)
 
@@ -250,7 +251,7 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
             fraction = float(shares.fractions[queue.row])
             return dominant_share(amounts, self.cluster.snapshot.total) <= fraction + defaults.EQUAL_DOMINANT_SHARES
         if not shares.any_resource:
-            return not exceeds(amounts, self._own_bound[0][:, queue.row], request, self._pods)
+            return not exceeds(amounts, self._own_bound[0][:, queue.row].tolist(), request, self._pods)
         requested = request > 0
         requested[self._pods] = False
         return any(
@@ -329,13 +330,18 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         for row in self._lines[queue.row]:
             reserved = (self._admitted if behind else self._startable)[:, row] + inqueue[:, row]
             allocated, limit = self._allocated[:, row], limits[:, row]
-            if exceeds(request + allocated + reserved, limit, request, self._pods):
+            if exceeds(request + allocated + reserved, limit.tolist(), request, self._pods):
                 shown = np.maximum(reserved, 0).tolist()  # negative where elastic jobs have more than their minimum
                 message = self._quota.message("capability", row, allocated, request.tolist(), limit, shown)
-                fits = not exceeds(request, limit, request, self._pods)
+                fits = not exceeds(request, limit.tolist(), request, self._pods)
                 return reject(Gate.CAPABILITY, message, yields=fits and not behind)
         return PERMIT
 
     def _sum(self, tasks: Sequence[TaskView]) -> Ints:
         """(R,): what the tasks request together."""
         return sum((task.request.values for task in tasks), start=np.zeros(len(self.cluster.axis), dtype=np.int64))
+
+
+def _bound(queue: int, allocated: Ints, stated: Ints, most: Ints) -> Bound:
+    """Return the bound of a queue from (R, Q) amounts."""
+    return Bound(queue, allocated[:, queue], most[:, queue].tolist(), stated[:, queue])
