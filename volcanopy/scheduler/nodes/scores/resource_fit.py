@@ -31,37 +31,39 @@ def balanced_allocation(tasks: TasksView, nodes: NodesView) -> Floats:
 
     0 for tasks that request none of cpu, memory and GPUs.
     """
-    request, used, room = (
-        tasks.request.cpu_and_memory,
-        nodes.used.cpu_and_memory[:, None],
-        nodes.allocatable.cpu_and_memory[:, None],
-    )
+    requests, with_gpus, without, unscored = tasks.once(balanced_allocation, _compared)
+    used, room = nodes.used.cpu_and_memory[:, None], nodes.allocatable.cpu_and_memory[:, None]
     exists: Mask | None = None
-    with_gpus, all_balanced = tasks.once(balanced_allocation, _balanced_resources)
-    gpus = tasks.request[GPU] if with_gpus else np.empty(0, dtype=np.int64)
-    if with_gpus:
-        request = np.concatenate((request, gpus[None]))
+    if with_gpus is not None:
         used = np.concatenate((used, nodes.used[GPU][None, None]))
         room = np.concatenate((room, nodes.allocatable[GPU][None, None]))
-        exists = (room > 0) & (gpus > 0)
-        exists[:2] = room[:2] > 0
+        exists = (room > 0) & with_gpus
     elif not _all_have_both(nodes):
         exists = room > 0
-    requested = used + request
-    fractions = np.empty((2, *requested.shape))
-    fractions[0], fractions[1] = used, requested
-    fractions /= room if exists is None else np.maximum(room, 1)
-    before, after = _evenness(np.minimum(fractions, 1.0, out=fractions), exists)
-    score = np.subtract(after, before, out=after)
+    fractions: Floats = (used + requests) / (room if exists is None else np.maximum(room, 1))
+    evenness = _evenness(np.minimum(fractions, 1.0, out=fractions), exists)
+    score = evenness[without:] - evenness[:without]
     score *= 0.5
     np.floor(score, out=score)
     score += 75.0
-    return score if all_balanced else np.where(request.any(axis=0), score, 0.0)
+    return score if unscored is None else np.where(unscored, 0.0, score)
 
 
-def _balanced_resources(tasks: TasksView) -> tuple[bool, bool]:
-    """Whether any task requests GPUs, and whether each requests cpu or memory."""
-    return bool(tasks.request[GPU].any()), bool(tasks.request.values[:2].any(axis=0).all())
+def _compared(tasks: TasksView) -> tuple[Ints, Mask | None, int, Mask | None]:
+    """Return what is compared: (K, W + S, 1) amounts, W times nothing and then the requests of the tasks.
+
+    Besides which of the resources count for each, None without GPUs; W; and (S, 1) the tasks without a score, None for none.
+    """
+    request, gpus = tasks.request.cpu_and_memory, tasks.request[GPU]
+    with_gpus: Mask | None = None
+    without = 1
+    if gpus.any():
+        request, without = np.concatenate((request, gpus[None])), len(tasks)
+        counts = np.concatenate((np.ones((2, without, 1), dtype=np.bool_), gpus[None] > 0))
+        with_gpus = np.concatenate((counts, counts), axis=1)
+    nothing = np.zeros((len(request), without, 1), dtype=np.int64)
+    scored: Mask = request.any(axis=0)
+    return np.concatenate((nothing, request), axis=1), with_gpus, without, None if scored.all() else ~scored
 
 
 def _all_have_both(nodes: NodesView) -> bool:
@@ -85,21 +87,21 @@ def _mean_percentage(part: Ints, room: Ints, every: bool) -> Ints:
 
 
 def _evenness(fractions: Floats, exists: Mask | None) -> Floats:
-    """(X, S, N): 100 times one minus the standard deviation of the (X, K, S, N) allocated fractions, in whole numbers.
+    """(X, N): 100 times one minus the standard deviation of the (K, X, N) allocated fractions, in whole numbers.
 
-    ``exists`` (K, S, N) are those that count; None for cpu and memory on every node.
+    ``exists`` (K, X, N) are those that count; None for cpu and memory on every node.
     """
     if exists is None:
-        deviation = fractions[:, 0] - fractions[:, 1]
+        deviation = fractions[0] - fractions[1]
         np.abs(deviation, out=deviation)
         deviation *= 0.5
     else:
         fractions = np.where(exists, fractions, 0.0)
         count = np.maximum(exists.sum(axis=0), 1)
-        mean = fractions.sum(axis=1, keepdims=True) / count
-        deviation = np.sqrt(np.where(exists, np.square(fractions - mean), 0.0).sum(axis=1) / count)
+        mean = fractions.sum(axis=0) / count
+        deviation = np.sqrt(np.where(exists, np.square(fractions - mean), 0.0).sum(axis=0) / count)
         # Of two, half the difference: the same number, but rounded as kube-scheduler rounds it.
-        half = (fractions.max(axis=1) - np.where(exists, fractions, 1.0).min(axis=1)) / 2
+        half = (fractions.max(axis=0) - np.where(exists, fractions, 1.0).min(axis=0)) / 2
         deviation = np.where(count == 2, half, np.where(count < 2, 0.0, deviation))
     evenness = np.subtract(1.0, deviation, out=deviation)
     evenness *= 100.0
