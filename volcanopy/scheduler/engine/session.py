@@ -191,8 +191,8 @@ class Session:
         return [(first, *key) for first, key in zip(self._orders.of(jobs), self._configured_keys(jobs), strict=True)]
 
     def _configured_keys(self, jobs: Rows) -> list[tuple[object, ...]]:
-        table, orders = self.snapshot.jobs, self.hooks.job_keys(jobs)
-        return list(zip(orders, table.created[jobs].tolist(), map(str, table.keys[jobs].tolist()), strict=True))
+        table = self.snapshot.jobs
+        return self.hooks.job_keys(jobs, table.created[jobs], table.keys[jobs])
 
     def ordered(self, tasks: Rows) -> Rows:
         """Return task rows in their order within a job: by the plugins' keys, ordinal, age, name."""

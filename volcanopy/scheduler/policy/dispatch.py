@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.domain_limits import DomainLimit
@@ -133,9 +134,9 @@ class Hooks:
         """Given victims, those that may be evicted for no task."""
         return partial(self._protect(Purpose.SHUFFLE), None)
 
-    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]]:
-        """Return the keys of each of these job rows."""
-        columns = [column.tolist() for column in self.jobs(jobs)]
+    def job_keys(self, jobs: Rows, *further: NDArray[Any]) -> list[tuple[Any, ...]]:
+        """Return the keys of each of these job rows, with its values in ``further`` columns at the end."""
+        columns = [column.tolist() for column in (*self.jobs(jobs), *further)]
         return list(zip(*columns, strict=True)) if columns else [()] * len(jobs)
 
     @cached_property

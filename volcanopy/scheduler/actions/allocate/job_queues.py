@@ -5,7 +5,7 @@ Thousands of jobs may wait: what is needed of all of them in advance is computed
 
 import operator
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -31,7 +31,7 @@ class PendingJob:
 
     job: JobView
     tasks: list[int]
-    ends: list[int]
+    ends: Sequence[int]
     at: int = 0
     is_single: bool = False
     """Whether the job has one pending task, without claims or nomination, and no sub-groups or network topology."""
@@ -103,7 +103,8 @@ def job_queues(session: Session) -> dict[int, JobQueue[PendingJob]]:
     tasks_of = session.pending_tasks()
     if session.limits is not None and admits:  # the first ones use up the limits
         waiting.sort(key=lambda job: (session.queue_key(job.queue), session.job_key(job)))
-    waiting = [job for job in waiting if job.phase != "Pending" or (admits and session.admit_without_enqueue(job))]
+    unadmitted = session.ledger.unadmitted
+    waiting = [job for job in waiting if not unadmitted[job.row] or (admits and session.admit_without_enqueue(job))]
     rows = np.array([job.row for job in waiting], dtype=np.intp)
     valid = []
     invalid_jobs = session.gangs.invalid_jobs(rows)
@@ -158,10 +159,10 @@ def _are_single(session: Session, jobs: Rows, tasks_of: dict[int, Rows]) -> list
     return single.tolist()
 
 
-def run_ends(session: Session, tasks: Rows) -> list[int]:
+def run_ends(session: Session, tasks: Rows) -> Sequence[int]:
     """Return the positions after the last task of each run of equal tasks."""
     if len(tasks) == 1:
-        return [1]
+        return (1,)
     differs, table = session.hooks.differ(tasks), session.snapshot.tasks
     for column in (table.role, table.nominated):
         differs |= column[tasks[1:]] != column[tasks[:-1]]
