@@ -4,6 +4,7 @@ A view is a row number with a property for each column. It shows the ledger as i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
@@ -52,13 +53,8 @@ def amounts(column: Callable[[Ledger], Ints]) -> Resources:
 
 def total(statuses: Mask, counts: Callable[[Ledger], Ints]) -> int:
     """Return a read-only property of a view: how many tasks of its row have one of these statuses."""
-    codes: list[int] = np.flatnonzero(statuses).tolist()
-
-    def count(view: RowView) -> int:
-        column = counts(view._ledger)[:, view.row].tolist()
-        return sum([column[code] for code in codes])
-
-    return cast("int", property(count))
+    selected = statuses.tolist()
+    return cast("int", property(lambda view: sum(compress(counts(view._ledger)[:, view.row].tolist(), selected))))
 
 
 class TaskView(RowView):
@@ -284,8 +280,8 @@ class JobView(RowView):
 
     def _runs_again(self, present: Mask) -> bool:
         """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""
-        counts = self._ledger.job_counts[:, self.row]
-        return bool(counts[Status.SUCCEEDED] and counts[Status.PENDING] and not counts[present].any())
+        counts = self._ledger.job_counts[:, self.row].tolist()
+        return counts[Status.SUCCEEDED] > 0 < counts[Status.PENDING] and not any(compress(counts, present))
 
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""

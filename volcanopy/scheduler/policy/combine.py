@@ -46,6 +46,7 @@ def vote(tiers: Tiers) -> Method:
 
     After a rejection that yields the remaining plugins are still asked: one that does not yield has precedence.
     """
+    tiers = tuple(filter(None, tiers))
 
     def ask(*asked: Any) -> Vote:
         permitted = False
