@@ -85,4 +85,4 @@ def test_an_admission_computes_the_keys_of_few_queues(monkeypatch: pytest.Monkey
     plan = schedule(snapshot("\n".join(lines)), parse(DEFAULT, all_policies()))
     admitted = sum(effect.phase == "Inqueue" for effect in plan.of(SetPodGroup))
     assert admitted == 800
-    assert keys < 15 * admitted
+    assert keys < 5 * admitted

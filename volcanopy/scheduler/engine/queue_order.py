@@ -94,7 +94,10 @@ class QueueOrder:
             siblings = part.parent.children
             del siblings[0]
             if stays and siblings:
-                bisect.insort(siblings, part, key=self._key_of)
+                key = self._key_of(part)
+                is_last = self._key_of(siblings[-1]) < key  # of queues with equal jobs and weights it is
+                place = len(siblings) if is_last else bisect.bisect(siblings, key, key=self._key_of)
+                siblings.insert(place, part)
             elif stays:
                 siblings.append(part)
             part, stays = part.parent, bool(siblings)
