@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from bench.scheduler import MOMENT, pod, timed, world
 from volcanopy.api import core
+from volcanopy.kube import machine
 from volcanopy.scheduler.model.plan import Bind
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
@@ -91,6 +92,7 @@ def family(
 
 def run() -> dict[str, float]:
     """All families."""
+    machine.freeze_garbage_collector()  # as in a running scheduler
     sharing = parse(SHARING, notation.all_policies())
     families = {
         "anti_affinity": family(lambda size: gangs(size, required), lambda size: 5 * size, None),
