@@ -62,7 +62,7 @@ def _compared(tasks: TasksView) -> tuple[Ints, Mask | None, int, Mask | None]:
         counts = np.concatenate((np.ones((2, without, 1), dtype=np.bool_), gpus[None] > 0))
         with_gpus = np.concatenate((counts, counts), axis=1)
     nothing = np.zeros((len(request), without, 1), dtype=np.int64)
-    scored: Mask = request.any(axis=0)
+    scored: Mask = np.logical_or.reduce(request)
     return np.concatenate((nothing, request), axis=1), with_gpus, without, None if scored.all() else ~scored
 
 
