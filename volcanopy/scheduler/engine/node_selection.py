@@ -6,6 +6,7 @@ tasks one by one, because it is done only where all that the hooks read are a no
 (:class:`~volcanopy.scheduler.ledger.reads.Scope`), and limits on pods in domains.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -151,7 +152,8 @@ class Placement:
                 nodes = np.sort(nodes[np.argsort(-ranked[nodes], kind="stable")[:count]])
         if not len(nodes):
             return nodes
-        run = (_RunByStates if scope == Scope.STATE else _Run)(ledger, self._hooks, entry, nodes, count)
+        is_by_state = scope == Scope.STATE
+        run = _RunByStates(ledger, entry, nodes) if is_by_state else _RunByColumns(ledger, self._hooks, entry, nodes)
         chosen = run.take(count, RunLimits(coupling.limits, nodes) if coupling.limits else None)
         return chosen if self._hooks.scope_without_limits(entry.kind) == scope else _NOWHERE
 
@@ -192,26 +194,23 @@ class Placement:
         return entry
 
 
-class _Run:
+class _Run(ABC):
     """Places a run of equal tasks on candidate nodes: always the node whose next place ranks highest, the first of equals."""
 
-    def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows, count: int) -> None:
+    def __init__(self, ledger: Ledger, entry: NodeScores, nodes: Rows) -> None:
         """``nodes`` are in the order of their rows."""
-        self._ledger, self._hooks, self._entry, self._nodes, self._count = ledger, hooks, entry, nodes, count
-        self._ranked = entry.ranked[nodes]
-        self._states: dict[int, Hashable] = {}  # Of chosen candidates, if answers follow from states.
-        self._further: list[list[float]] = []  # Of each candidate the ranks of its places after the first one.
+        self._ledger, self._entry, self._nodes = ledger, entry, nodes
 
     def take(self, count: int, limits: RunLimits | None) -> Rows:
         """Return the nodes for up to ``count`` tasks, in order, until it is not known what a placement changes."""
-        ranked, chosen = self._ranked, list[int]()
-        for number in range(1, count + 1):
+        ranked, chosen = self._entry.ranked[self._nodes], list[int]()
+        for left in range(count - 1, -1, -1):
             allowed = ranked if limits is None else np.where(limits.rejected, INFEASIBLE, ranked)
             place = int(allowed.argmax())
             if allowed[place] == INFEASIBLE:
                 break
             chosen.append(place)
-            following = self._following(chosen) if number < count else None
+            following = self._following(chosen, left) if left else None
             if following is None:
                 break
             ranked[place] = following
@@ -219,20 +218,32 @@ class _Run:
                 limits.add(int(self._nodes[place]))
         return self._nodes[chosen]
 
-    def _following(self, chosen: Sequence[int]) -> float | None:
-        """Return the rank of the last chosen candidate with one more task placed there; None if it is not known."""
-        place = chosen[-1]
+    @abstractmethod
+    def _following(self, chosen: Sequence[int], left: int) -> float | None:
+        """Return the rank of the last chosen candidate with one of the ``left`` tasks there, too; None if it is not known."""
+
+
+class _RunByColumns(_Run):
+    """The same with answers by the columns of nodes: those for several further tasks on nodes are computed together."""
+
+    def __init__(self, ledger: Ledger, hooks: Hooks, entry: NodeScores, nodes: Rows) -> None:
+        super().__init__(ledger, entry, nodes)
+        self._hooks, self._taken = hooks, [0] * len(nodes)
+        self._further: list[list[float]] = []  # Of each candidate the ranks of its places after the first one.
+
+    def _following(self, chosen: Sequence[int], left: int) -> float:
+        place, more = chosen[-1], defaults.SCORED_PLACES // len(self._nodes)
         if not self._further:
-            self._taken, self._further = [0] * len(self._nodes), [[] for _ in self._nodes]
+            self._further = [[] for _ in self._nodes]
             room = self._ledger.free(self._entry.dims, self._nodes) // self._entry.request[self._entry.dims]
-            self._capacity: Ints = np.minimum(room.min(axis=0, initial=self._count), self._count)
-            self._extend(np.arange(len(self._nodes)), max(1, defaults.SCORED_PLACES // len(self._nodes) - 1))
+            self._capacity: Ints = room.min(axis=0, initial=left + 1)
+            self._extend(np.arange(len(self._nodes)), max(1, more - 1))
         further, taken = self._further[place], self._taken[place]
         self._taken[place] += 1
         if taken == len(further):
             if taken + 1 >= self._capacity[place]:
                 return INFEASIBLE
-            self._extend(np.array([place]), defaults.SCORED_PLACES // len(self._nodes) * 2 + 2)
+            self._extend(np.array([place]), more * 2 + 2)
         return further[taken]
 
     def _extend(self, places: Rows, more: int) -> None:
@@ -255,7 +266,11 @@ class _Run:
 class _RunByStates(_Run):
     """The same with answers by the states of nodes: which state follows on a placement was seen on a node in that state."""
 
-    def _following(self, chosen: Sequence[int]) -> float | None:
+    def __init__(self, ledger: Ledger, entry: NodeScores, nodes: Rows) -> None:
+        super().__init__(ledger, entry, nodes)
+        self._states: dict[int, Hashable] = {}  # Of chosen candidates.
+
+    def _following(self, chosen: Sequence[int], left: int) -> float | None:
         place, entry, of_states = chosen[-1], self._entry, self._entry.of_states
         if of_states is None:
             return None
