@@ -130,19 +130,20 @@ class Mix:
             hosts &= self.nodes[:, None, rows]
         return np.einsum("m,msn,msn->sn", self.weight, hosts, gpus[self.kind])
 
+    @cached_property
+    def _requested_of_next(self) -> tuple[Rows, Floats]:
+        """(K,), (K, 3, 1, 1): what is requested of ``per_gpu``; half, all and twice of it: it is not known which pods come."""
+        counted = np.flatnonzero(self.per_gpu > 0)
+        return counted, np.outer(self.per_gpu[counted], (0.5, 1.0, 2.0))[:, :, None, None]
+
+    def stranded(self, gpus: Floats, amounts: Sequence[Ints]) -> Floats:
+        """(S, N): the free GPUs that pods cannot use up because cpu or memory of the node end before, in expectation."""
+        counted, requests = self._requested_of_next
+        lacking = np.maximum(gpus - np.stack(amounts)[counted, None] / requests, 0.0)
+        sums: Floats = lacking.sum(axis=(0, 1))
+        return sums / 3
+
 
 def free_part(memory: Ints, cores: Ints, whole: Ints) -> Floats:
     """(K,): the free part of cards, of memory or of cores, whichever is less."""
     return np.minimum(np.maximum(memory, 0) / np.maximum(whole, 1), np.maximum(cores, 0) / ALL_CORES)
-
-
-def stranded(gpus: Floats, amounts: Sequence[Ints], per_gpu: Floats) -> Floats:
-    """(S, N): the free GPUs that pods cannot use up because cpu or memory of the node end before, in expectation.
-
-    It is not known which pods will come: the mean over pods that request half of ``per_gpu`` (2,), as much, and twice as much.
-    """
-    counted = np.flatnonzero(per_gpu > 0)
-    requests = np.outer(per_gpu[counted], (0.5, 1.0, 2.0))[:, :, None, None]
-    lacking = np.maximum(gpus - np.stack(amounts)[counted, None] / requests, 0.0)
-    sums: Floats = lacking.sum(axis=(0, 1))
-    return sums / 3

@@ -19,13 +19,14 @@ from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.devices.gpu_devices import CLASSES, GpuDevices
-from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources, stranded
+from volcanopy.scheduler.nodes.devices.pod_mix import GPUS, CardKind, Mix, PodClass, free_part, gpu_resources
 from volcanopy.scheduler.nodes.traits import node_affinity, taints
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import CardRanking, Nodes
 
 _LARGEST = 700.0
 """The largest loss whose exponential is a finite number: the score of larger losses is as good as 0."""
+_NO_CARDS: Rows = np.empty(0, dtype=np.intp)
 _DIGITS = 9
 """Differences below this decimal place of a GPU are rounding, not preferences."""
 
@@ -85,9 +86,8 @@ class _Cards:
 
     def _update(self, rows: Rows) -> None:
         start = self._cards.start
-        counts = start[rows + 1] - start[rows]
-        owner = np.repeat(np.arange(len(rows)), counts)
-        cards = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + start[rows][owner]
+        cards = np.concatenate([_NO_CARDS, *map(np.arange, start[rows], start[rows + 1])])
+        owner = np.searchsorted(rows, self._cards.node[cards])
         fits, parts = self.worth(cards, *self._cards.free(cards))
         self.units[:, rows] = summed(fits, owner, len(rows)).astype(np.int64)
         self.gpus[:, rows] = summed(fits * parts, owner, len(rows))
@@ -160,7 +160,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         gpus = state.gpus[:, rows] - fits * parts + fits_after * parts_after
         free = state.free[rows] - parts + parts_after
         left = candidates.idle - task.request.values[:, None]
-        own, unit_parts = left[mix.resources], self._unit_parts(mix)
+        own, unit_parts = left[mix.resources], self._unit_parts
         units, gpus = np.concatenate((units, own)), np.concatenate((gpus, own * unit_parts))
         return self._worth(mix, units[:, None], gpus[:, None], free[None], (left[0][None], left[1][None]), rows)[0]
 
@@ -180,7 +180,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         self, mix: Mix, units: Ints, gpus: Floats, free: Floats, amounts: tuple[Ints, Ints], rows: Rows
     ) -> Floats:
         """(S, N): the GPUs that pods of the mix can use, less those that are stranded."""
-        return mix.usable(units, gpus, *amounts, rows) - stranded(free, amounts, mix.per_gpu)
+        return mix.usable(units, gpus, *amounts, rows) - mix.stranded(free, amounts)
 
     def _loss(self, mix: Mix, tasks: TasksView, nodes: NodesView) -> Floats:
         """(S, N): the usable GPUs that the tasks cost the nodes by their resources, without cards."""
@@ -195,7 +195,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
             taken = np.zeros((len(units), len(tasks), 1), dtype=np.int64)
             parts = np.zeros((len(units), 1, 1))
             first = len(mix.card_memory)
-            taken[first:], parts[first:, 0] = request[mix.resources], self._unit_parts(mix)
+            taken[first:], parts[first:, 0] = request[mix.resources], self._unit_parts
             units, gpus = units - taken, gpus - taken * parts
             free = free - sum(request[position] * self._parts[position] for position in extended)
         return before - self._worth(mix, units, gpus, free, left, rows)
@@ -203,7 +203,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
     def _resources(self, mix: Mix, nodes: NodesView) -> tuple[Ints, Floats, Floats]:
         """(P, 1, N) free units and what they are in GPUs, and (1, N) all free GPUs."""
         idle, rows = nodes.idle.values, nodes.rows
-        own, parts = idle[mix.resources], self._unit_parts(mix)
+        own, parts = idle[mix.resources], self._unit_parts
         free = sum((idle[position] * part for position, part in self._parts.items()), start=np.zeros(len(nodes)))
         if self._cards is None:
             return own[:, None], (own * parts)[:, None], free[None]
@@ -226,7 +226,7 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         own = amounts[mix.resources]
         units: Ints = np.empty((first + len(own), 2, size), dtype=np.int64)
         gpus: Floats = np.empty(units.shape)
-        units[first:], gpus[first:] = own, own * self._unit_parts(mix)[:, None]
+        units[first:], gpus[first:] = own, own * self._unit_parts[:, None]
         units[:first], gpus[:first] = state.units[:, None, rows], state.gpus[:, None, rows]
         units[:first, 1] += more_units
         gpus[:first, 1] += more_gpus
@@ -236,9 +236,11 @@ class Fragmentation(Nodes, Plugin[FragmentationArguments], CardRanking):
         before, after = self._worth(mix, units, gpus, free, (amounts[0], amounts[1]), rows)
         return before - after
 
-    def _unit_parts(self, mix: Mix) -> Floats:
+    @cached_property
+    def _unit_parts(self) -> Floats:
         """(P of extended resources, 1): the part of a GPU that a unit is."""
-        return np.array([self._parts[position] for position in mix.resources.tolist()]).reshape(-1, 1)
+        resources = [] if self._mix is None else self._mix.resources.tolist()
+        return np.array([self._parts[position] for position in resources]).reshape(-1, 1)
 
     # The mix
 
