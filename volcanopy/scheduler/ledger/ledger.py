@@ -251,14 +251,13 @@ class Ledger(LedgerColumns):
 
     def _hold(self, job: int, amount: Ints) -> None:
         """Count an amount as allocated to a job, its queue and the queues above."""
-        self.job_allocated[:, job] += amount
+        columns, queue = [self.job_allocated[:, job]], int(self.snapshot.jobs.queue[job])
         if self.pools is not None:
             self.pools.hold(job, amount)
-        queue = int(self.snapshot.jobs.queue[job])
         if queue != NONE:
-            self.queue_allocated[:, queue] += amount
-            for row in self._lines[queue]:
-                self.tree_allocated[:, row] += amount
+            columns += [self.queue_allocated[:, queue], *[self.tree_allocated[:, row] for row in self._lines[queue]]]
+        for column in columns:
+            column += amount
 
     def hold(self, job: int, node: int, amount: Ints) -> None:
         """Reserve an amount of a node for a job, as for a task that waits there; a negative amount to end it."""
