@@ -32,9 +32,9 @@ def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:
 @pytest.mark.parametrize(
     ("state", "config", "most"),
     [
-        pytest.param(growth.shared_gpus(1200), growth.SHARING, 135, id="shared GPUs"),
-        pytest.param(growth.gangs(120, growth.required), DEFAULT, 60, id="anti-affinity"),
-        pytest.param(growth.gangs(120, growth.spread), DEFAULT, 56, id="spreading"),
+        pytest.param(growth.shared_gpus(1200), growth.SHARING, 122, id="shared GPUs"),
+        pytest.param(growth.gangs(120, growth.required), DEFAULT, 52, id="anti-affinity"),
+        pytest.param(growth.gangs(120, growth.spread), DEFAULT, 49, id="spreading"),
     ],
 )
 def test_a_pod_is_placed_with_few_calls(state: Snapshot, config: str, most: int) -> None:
