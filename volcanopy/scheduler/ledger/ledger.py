@@ -257,7 +257,7 @@ class Ledger(LedgerColumns):
         if queue != NONE:
             columns += [self.queue_allocated[:, queue], *[self.tree_allocated[:, row] for row in self._lines[queue]]]
         for column in columns:
-            column += amount
+            np.add(column, amount, out=column)
 
     def hold(self, job: int, node: int, amount: Ints) -> None:
         """Reserve an amount of a node for a job, as for a task that waits there; a negative amount to end it."""
