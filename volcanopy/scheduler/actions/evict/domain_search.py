@@ -143,15 +143,20 @@ class DomainSearch:
     def _apply_cheapest(self) -> bool:
         mark = self._statement.checkpoint()
         best: Exchange | None = None
+        is_applied = False  # Whether the statement contains the best exchange.
         domains = self._domains()
         self._is_unrestricted = domains == [self._table.top]
         for position, domain in enumerate(domains):
-            best, _ = self._cheaper(best, domain, position, self._search_in(domain))
             self._statement.rollback(mark)
+            best, is_applied = self._cheaper(best, domain, position, self._search_in(domain))
         if self._needed_count > 1 and (self._trace.has_evictable if best is None else best.evicted):
             for domain in domains if best is None else [best.domain]:
                 if self._candidates.are_few(self._shared.placement(domain).is_in_reach):
-                    best = self._improved(best, domain, mark)
+                    self._statement.rollback(mark)
+                    best, is_applied = self._improved(best, domain, mark), False
+        if is_applied:
+            return True
+        self._statement.rollback(mark)
         for row, reason in best.evicted if best is not None else ():
             self._statement.evict(row, reason)
         for row, node in best.placed if best is not None else ():
