@@ -1,22 +1,24 @@
 """The search of victims without its shortcuts: slow and obvious, for comparison."""
 
-import heapq
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from volcanopy.scheduler.actions.evict import node_candidates, victim_search
+from volcanopy.scheduler.actions.evict.candidates import Candidates, Searches
 from volcanopy.scheduler.actions.evict.counter_evictions import CounterEvictions
 from volcanopy.scheduler.actions.evict.domain_search import DomainSearch
 from volcanopy.scheduler.actions.evict.node_candidates import NodeCandidates, ShapeState
+from volcanopy.scheduler.actions.evict.rules import Rule
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import TaskView
 
 
 def use(patch: pytest.MonkeyPatch) -> None:
     """Let all searches try everything: each node with candidates, each node for each task, each victim, each job."""
+    patch.setattr(Searches, "candidates", _new_candidates)
     patch.setattr(victim_search, "node_candidates", _every_node)
     patch.setattr(victim_search, "least_cost", lambda *_: _LEAST)
     patch.setattr(ShapeState, "is_still_full", lambda *_: False)
@@ -29,10 +31,15 @@ _LEAST = (-1.0,)
 _node_candidates = node_candidates.node_candidates
 
 
+def _new_candidates(self: Searches, rules: Sequence[Rule], task: TaskView, _: Hashable) -> Candidates:
+    return Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+
+
 def _every_node(*asked: Any) -> NodeCandidates:
-    candidates = _node_candidates(*asked)
-    candidates.heap = [(_LEAST, node) for node in candidates.by_node]
-    heapq.heapify(candidates.heap)
+    session, candidates = asked[0], _node_candidates(*asked)
+    candidates.heap = node_candidates.NodeHeap(np.empty((0, 0)))
+    for node in np.unique(session.ledger.node[candidates.ordered]).tolist():
+        candidates.heap.push(_LEAST, node)
     return candidates
 
 

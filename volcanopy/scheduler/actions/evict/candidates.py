@@ -19,6 +19,9 @@ from volcanopy.scheduler.model.task_status import HOLDING, READY
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
 NO_COST: Cost = (0.0,) * 8  # The least of each part of a cost.
+_SUMS = [3, 4, 6, 7]
+"""The parts of a cost that are sums over the victims: lost work, size, number and time; 1 is the class."""
+_PARTS = [1, *_SUMS]
 
 
 class Candidates:
@@ -29,13 +32,13 @@ class Candidates:
     ) -> None:
         """``task``: one of the job's tasks; ``breaks_gangs``: whole gangs may be evicted too."""
         self.rules = rules
-        self._session, self._costs = session, costs
-        count = len(session.snapshot.tasks)
+        self._session, self._costs, self._breaks_gangs = session, costs, breaks_gangs
+        table, count = session.snapshot.tasks, len(session.snapshot.tasks)
         self.rule_of: NDArray[np.int8] = np.full(count, len(rules), dtype=np.int8)
         """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
         self.classes: Ints = np.zeros(count, dtype=np.int64)
         """(T,): the class of each candidate: tasks of one class are equally important."""
-        parts: list[Rows] = []
+        parts = [np.empty(0, dtype=np.intp)]
         first = 0
         for number, rule in enumerate(rules):
             rows = candidates(session, rule, task, rule.rows())
@@ -48,64 +51,86 @@ class Candidates:
             self.classes[rows] = order.classes[rows] + first
             first = int(self.classes[rows].max()) + 1
             parts.append(rows)
-        self.rows: Rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)  # All of them in order.
+        self.rows: Rows = np.concatenate(parts)  # All of them in order.
         self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
-        self.breakable: Mask = self._breakable(int(session.snapshot.tasks.job[task.row]), breaks_gangs)
-        """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
-        self._queue = int(session.snapshot.jobs.queue[session.snapshot.tasks.job[task.row]])
+        nodes, owners = session.ledger.node[self.rows], table.job[self.rows]
+        self.by_node: Rows = self.rows[np.argsort(nodes, kind="stable")]  # Those of one node in order of cost.
+        self._first_rows, self._by_job = self.rows, self.rows[np.lexsort((nodes, owners))]
+        self._own, self._queue = int(table.job[task.row]), int(session.snapshot.jobs.queue[table.job[task.row]])
         self._losers: dict[int, list[int]] = {}
-        self._set_bounds()
-        self.amounts: Ints = self._amounts()
-        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
-
-    def _breakable(self, own: int, breaks_gangs: bool) -> Mask:
-        ledger, jobs = self._session.ledger, len(self._session.snapshot.jobs)
-        if not breaks_gangs:
-            return np.zeros(jobs, dtype=np.bool_)
-        there = ledger.job_counts[HOLDING].sum(axis=0)
-        counted = np.bincount(self._session.snapshot.tasks.job[self.rows], minlength=jobs)
-        breakable: Mask = counted == there
-        breakable[own] = False
-        return breakable
-
-    def _set_bounds(self) -> None:
-        """Compute for each candidate lower bounds of the cost of its bundle, from its position among those of its node."""
-        session, rows = self._session, self.rows
-        table, jobs, ledger = session.snapshot.tasks, session.snapshot.jobs, session.ledger
-        count = len(table)
-        self.least_cost: Floats = np.zeros((len(NO_COST), count), dtype=np.float64)
+        self._simple: Mask = ~structured(session)
+        self._alone: Floats = np.zeros((len(NO_COST), count), dtype=np.float64)
+        self._alone[_PARTS] = self.classes, costs.lost_work, costs.size, np.ones(count), costs.seconds
+        self.least_cost: Floats = self._alone.copy()
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
         self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
-        rows = rows[np.lexsort((ledger.node[rows], table.job[rows]))]  # those of one node in order of cost
+        self._is_counted: Mask = np.zeros(count, dtype=np.bool_)
+        self.amounts: Ints = np.zeros((len(session.snapshot.axis), len(session.snapshot.nodes)), dtype=np.int64)
+        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
+        self._moves = 0
+        self._update(np.ones(len(session.snapshot.jobs), dtype=np.bool_))
+
+    def update(self) -> None:
+        """Leave out the candidates that were evicted since, and compute anew what depends on the tasks of their jobs."""
+        moved = self._session.ledger.moved
+        if self._moves != len(moved):
+            jobs = np.zeros(len(self._session.snapshot.jobs), dtype=np.bool_)
+            jobs[self._session.snapshot.tasks.job[moved.since(self._moves)]] = True
+            self._update(jobs)
+
+    def _update(self, changed: Mask) -> None:
+        """Compute what depends on the tasks that run, where tasks of these (J,) jobs changed."""
+        session, ledger, owner = self._session, self._session.ledger, self._session.snapshot.tasks.job
+        self._moves = len(ledger.moved)
+        self.rows = self._first_rows[ledger.evictable(self._first_rows)]
+        self.breakable: Mask = np.zeros(len(changed), dtype=np.bool_)
+        """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
+        if self._breaks_gangs:
+            counted = np.bincount(owner[self.rows], minlength=len(changed))
+            self.breakable = counted == ledger.job_counts[HOLDING].sum(axis=0)
+            self.breakable[self._own] = False
+        rows = self._by_job[changed[owner[self._by_job]]]
+        self._set_bounds(rows[ledger.evictable(rows)])
+        self._set_share_losses()
+        is_counted = np.zeros(len(self.is_bound), dtype=np.bool_)
+        is_counted[self.rows] = ~self.is_bound[self.rows]
+        rows = np.flatnonzero(is_counted != self._is_counted)
+        requests = np.where(is_counted[rows], 1, -1) * session.snapshot.requests(rows)
+        self.amounts = self.amounts + sums_by(ledger.node[rows], requests, len(session.snapshot.nodes))
+        self._is_counted = is_counted
+
+    def _set_bounds(self, rows: Rows) -> None:
+        """Compute for each of these candidates of some jobs, sorted by job and node, lower bounds of the cost of its bundle.
+
+        They follow from its position among those of its job on its node, in order of cost.
+        """
+        table, jobs, ledger = self._session.snapshot.tasks, self._session.snapshot.jobs, self._session.ledger
         owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
-        surplus = ledger.job_counts[READY].sum(axis=0) - jobs.min_available
+        surplus = (ledger.job_counts[READY].sum(axis=0) - jobs.min_available)[owners]
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
-        simple = ~structured(session)[owners]
-        breaks = (surplus[owners] >= 0) & (here >= surplus[owners]) & simple
-        self.least_cost[:3, rows] = self._least_below(rows, owners, breaks), self.classes[rows], breaks
-        count_each = np.ones(len(rows), dtype=np.int64)
-        parts = {3: self._costs.lost_work[rows], 4: self._costs.size[rows], 6: count_each, 7: self._costs.seconds[rows]}
-        for number, part in parts.items():
-            whole = np.bincount(owners, weights=part, minlength=len(jobs))
-            self.least_cost[number, rows] = np.where(breaks, whole[owners], part)
+        breaks = (surplus >= 0) & (here >= surplus) & self._simple[owners]
+        self.least_cost[:, rows] = self._alone[:, rows]
+        self.least_cost[2, rows] = breaks
+        for part in _SUMS if breaks.any() else ():
+            whole = np.bincount(owners, weights=self._alone[part, rows], minlength=len(jobs))
+            self.least_cost[part, rows[breaks]] = whole[owners[breaks]]
         self.is_bound[rows] = breaks & ~self.breakable[owners]
 
-    def _least_below(self, rows: Rows, owners: Rows, breaks: Mask) -> Ints:
-        """(M,): whether a queue falls below its share by the eviction of each task alone, or of its job if that breaks."""
+    def _set_share_losses(self) -> None:
+        """Compute whether a queue falls below its share by the eviction of each candidate, or of its job if that breaks."""
         snapshot, jobs = self._session.snapshot, self._session.snapshot.jobs
-        below = np.zeros(len(rows), dtype=np.int64)
+        owners = snapshot.tasks.job[self.rows]
         queues = jobs.queue[owners]
-        for queue in np.unique(queues).tolist():
+        for queue in np.flatnonzero(np.bincount(queues)).tolist():
             if losers := self.losers(queue):
                 those = np.flatnonzero(queues == queue)
-                alone = snapshot.requests(rows[those])
+                alone = snapshot.requests(self.rows[those])
                 whole = sums_by(owners[those], alone, len(jobs))[:, owners[those]]
-                lost = np.where(breaks[those], whole, alone)
-                below[those] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
-        return below
+                lost = np.where(self.least_cost[2, self.rows[those]], whole, alone)
+                self.least_cost[0, self.rows[those]] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
 
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
@@ -128,11 +153,6 @@ class Candidates:
         below, lacking = self._costs.losses.costs(dict.fromkeys(losers, none))
         return (float(below[0]), float(lacking[0]))
 
-    def _amounts(self) -> Ints:
-        snapshot = self._session.snapshot
-        rows = self.rows[~self.is_bound[self.rows]]
-        return sums_by(self._session.ledger.node[rows], snapshot.requests(rows), len(snapshot.nodes))
-
 
 @dataclass(frozen=True, eq=False)
 class Searches:
@@ -144,19 +164,19 @@ class Searches:
     counter: CounterEvictions
     most_domains: int  # How many hypernodes are tried.
     breaks_gangs: bool  # Whether gangs may be broken.
-    _candidates: dict[Hashable, tuple[int, Candidates]] = field(default_factory=dict)
+    _candidates: dict[Hashable, Candidates] = field(default_factory=dict)
     _placements: dict[int, Placement] = field(default_factory=dict)
 
     def candidates(self, rules: Sequence[Rule], task: TaskView, jobs: Hashable) -> Candidates:
         """Return the candidates for a task; ``jobs`` is a key of jobs without tasks on nodes that have the same, or None."""
         if jobs is None:
             return Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
-        key, moves = (jobs, task.best_effort), len(self.session.ledger.moved)
+        key = (tuple(rules), jobs, task.best_effort)
         known = self._candidates.get(key)
-        if known is None or known[0] != moves:
-            known = moves, Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
-            self._candidates[key] = known
-        return known[1]
+        if known is None:
+            known = self._candidates[key] = Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
+        known.update()
+        return known
 
     def placement(self, domain: int) -> Placement:
         """Return the placement on the nodes of a hypernode."""

@@ -1,7 +1,7 @@
 """The nodes on which evictions could place a task, by a lower bound of the cost of the victims there; what free amounts allow."""
 
+import heapq
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,19 +16,52 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Rows
 Victims = tuple[Cost, list[Bundle]]  # Bundles with their cost, which ends with the score and the row of the node.
 
 
+class NodeHeap:
+    """Nodes, that of the least lower bound of its cost first."""
+
+    def __init__(self, bounds: Floats) -> None:
+        """``bounds``: the parts of the cost of each node, sorted; the last part is the row of the node."""
+        self._bounds, self._next = bounds, 0
+        self._heap: list[tuple[Cost, int]] = []
+        self._in_order: Cost | None = None  # That of the bounds which is in the heap: few of them are used.
+        self._push_next()
+
+    @property
+    def first(self) -> Cost | None:
+        """The least bound."""
+        return self._heap[0][0] if self._heap else None
+
+    def push(self, cost: Cost, node: int) -> None:
+        """Add a node."""
+        heapq.heappush(self._heap, (cost, node))
+
+    def pop(self) -> int:
+        """Remove the first node and return it."""
+        cost, node = heapq.heappop(self._heap)
+        if cost is self._in_order:
+            self._push_next()
+        return node
+
+    def _push_next(self) -> None:
+        if self._next < self._bounds.shape[1]:
+            self._in_order = tuple(self._bounds[:, self._next].tolist())
+            self._next += 1
+            self.push(self._in_order, int(self._in_order[-1]))
+
+
 @dataclass
 class NodeCandidates:
-    """The candidates for tasks of one shape by node, and a heap of nodes by a lower bound of their cost."""
+    """The candidates for tasks of one shape by node, and the nodes by a lower bound of their cost."""
 
     scores: Floats  # (N,): the score of each node for the task.
     ordered: Rows  # The candidates, node by node, those of a node by cost.
-    by_node: dict[int, tuple[int, int]]  # Where those of each node begin and end.
-    heap: list[tuple[Cost, int]]
+    ends: Rows  # (N,): where those of each node end.
+    nodes: Rows  # The nodes on which evictions could place the task, in order.
+    heap: NodeHeap
 
     def on(self, node: int) -> Rows:
         """Return the candidates on a node, the cheapest first."""
-        start, end = self.by_node.get(node, (0, 0))
-        return self.ordered[start:end]
+        return self.ordered[self.ends[node - 1] if node else 0 : self.ends[node]]
 
 
 @dataclass
@@ -72,23 +105,20 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     """Return the candidates on the nodes of a placement, without infeasible nodes and those where they free too little."""
     ledger, within, scores = session.ledger, placement.is_in_reach, placement.scores(task)
     infeasible = session.placement.infeasible_nodes(task)
-    rows = candidates.rows[ledger.evictable(candidates.rows) & ~candidates.is_bound[candidates.rows]]
-    rows = rows[within[ledger.node[rows]]]
+    rows = candidates.by_node
+    rows = rows[ledger.evictable(rows) & ~candidates.is_bound[rows] & within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
+    counts = np.bincount(ledger.node[rows], minlength=len(within))
+    ends, nodes = counts.cumsum(), np.flatnonzero(counts)
     if not len(rows):
-        return NodeCandidates(scores.copy(), rows, {}, [])
-    rows = rows[np.argsort(ledger.node[rows], kind="stable")]  # they are in order of cost
-    starts = np.flatnonzero(np.diff(ledger.node[rows], prepend=-1))
-    nodes = ledger.node[rows[starts]].astype(np.intp)
-    bounds = [*starts.tolist(), len(rows)]
-    by_node = dict(zip(nodes.tolist(), pairwise(bounds), strict=True))
+        return NodeCandidates(scores.copy(), rows, ends, nodes, NodeHeap(np.empty((0, 0))))
+    starts = (ends - counts)[nodes]
     least = np.minimum.reduceat(candidates.least_cost[:, rows], starts, axis=1)
     dims, shapes = np.flatnonzero(task.request.values), session.snapshot.tasks.shape[rows]
     freed = np.add.reduceat(session.snapshot.shapes.request.values[dims][:, shapes], starts, axis=1)
     enough = (freed + ledger.future[np.ix_(dims, nodes)] >= task.request.values[dims, None]).all(axis=0)
-    reachable = np.flatnonzero(enough & ~infeasible[nodes])
-    columns = np.concatenate([least, [-scores[nodes], nodes]])[:, reachable]
-    columns = columns[:, np.lexsort(columns[::-1])]
-    heap = list(zip(map(tuple, columns.T.tolist()), columns[-1].astype(np.intp).tolist(), strict=True))
-    return NodeCandidates(scores.copy(), rows, by_node, heap)  # a sorted list is a heap
+    bounds = np.concatenate([least, [-scores[nodes], nodes]])[:, enough & ~infeasible[nodes]]
+    varying = bounds[(bounds != bounds[:, :1]).any(axis=1)]
+    bounds = bounds[:, np.lexsort(varying[::-1])] if len(varying) else bounds
+    return NodeCandidates(scores.copy(), rows, ends, bounds[-1].astype(np.intp), NodeHeap(bounds))

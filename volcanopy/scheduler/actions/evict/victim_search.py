@@ -11,7 +11,6 @@
 Amounts are compared before anything is tried in the ledger.
 """
 
-import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -137,7 +136,7 @@ class VictimSearch:
         self._eligible = [rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules]
         candidates = self._sort_nodes(task)
         gangs = set[int]()
-        for _, node in candidates.heap:
+        for node in candidates.nodes.tolist():
             rows = self._may_be_evicted(candidates.on(node))
             bundles = self._bundles.split(rows)
             alone = [bundle for bundle in bundles if bundle.breaks and bundle.job not in gangs]
@@ -217,15 +216,15 @@ class VictimSearch:
 
     def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
-        while heap:
-            _, node = heapq.heappop(heap)
+        while heap.first is not None:
+            node = heap.pop()
             mark, before = self._statement.checkpoint(), len(self._statement.evicted)
             victims = self._try(task, node, state, candidates)
             cost = None if victims is None else victims[0]
-            if cost is None or (heap and cost > heap[0][0]):
+            if cost is None or (heap.first is not None and cost > heap.first):
                 self._statement.rollback(mark)
                 if cost is not None:
-                    heapq.heappush(heap, (cost, node))
+                    heap.push(cost, node)
                 continue
             rows = self.victims[before:]
             changed = {node, *self._session.ledger.node[rows].tolist()}
@@ -240,7 +239,7 @@ class VictimSearch:
                 continue
             for other in self._of_shape.values():
                 if other.candidates is not None:
-                    for each in sorted(changed.intersection(other.candidates.by_node)):
+                    for each in sorted(changed):
                         self._requeue(each, other.candidates)
             return True
         return False
@@ -250,7 +249,7 @@ class VictimSearch:
         rows = candidates.on(node)
         rows = rows[self._session.ledger.evictable(rows)]
         if len(rows):
-            heapq.heappush(candidates.heap, (least_cost(self._candidates, rows), node))
+            candidates.heap.push(least_cost(self._candidates, rows), node)
 
     def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
         """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
