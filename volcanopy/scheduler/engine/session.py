@@ -6,7 +6,7 @@ Actions work on a session; plugins never see it. Its decisions are collected as 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -402,8 +402,10 @@ def _queries(session: Session) -> PluginQueries:
         return session.placement.infeasible_nodes(task)
 
     def preemptable(preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
-        preempts = "preempt" in actions and preemptor.pod.spec.preemption_policy != "Never"
-        candidates = [task for task in others if preempts and task.preemptable]
+        if "preempt" not in actions or preemptor.pod.spec.preemption_policy == "Never":
+            return []
+        preemptable = session.snapshot.tasks.preemptable[[task.row for task in others]].tolist()
+        candidates = list(compress(others, preemptable))
         return hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
 
     return PluginQueries(

@@ -1,5 +1,6 @@
 """The tables of jobs and roles in a snapshot."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Columns, Index, Ints, Mask, Rows
+from volcanopy.scheduler.model.task_status import READY
 
 Objects = NDArray[np.object_]
+_READY = np.flatnonzero(READY)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,12 @@ class JobTable:
             mask[rows] = self.phase[rows] == phase  # comparing texts takes long
             self._in_phase[phase] = mask
         return self._in_phase[phase]
+
+    def surplus(self, counts: Ints, jobs: Iterable[int]) -> dict[int, int]:
+        """Return how many tasks each of these jobs has above its minimum, by (statuses, J) counts."""
+        rows = list(dict.fromkeys(jobs))
+        surplus = counts[_READY, rows].sum(axis=0) - self.min_available[rows]
+        return dict(zip(rows, surplus.tolist(), strict=True))
 
     @cached_property
     def starting_rows(self) -> Rows:

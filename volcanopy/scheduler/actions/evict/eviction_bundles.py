@@ -16,9 +16,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.model.task_status import READY
-
-_READY = np.flatnonzero(READY)[:, None]
 
 
 @dataclass(eq=False, slots=True)
@@ -55,18 +52,19 @@ class Bundles:
         The bundles may have tasks beside these: those of a sub-group or of a whole gang.
         """
         of_job = rows_by_job(self._session, rows)
-        bundles: list[Bundle] = []
-        above = self.surplus(list(of_job))
+        bundles, single = list[Bundle](), list[int]()
+        above = self.surplus(of_job)
         for row, members in of_job.items():
             surplus = above[row]
             if surplus < 0:
-                bundles += self._single(row, members)
+                single += members
             elif self._structured[row]:
                 bundles += self._split_structured(JobView(self._session.ledger, row), members, surplus)
             else:
-                bundles += self._single(row, members[:surplus]) if surplus else []
+                single += members[:surplus]
                 if len(members) > surplus:
                     bundles += self._whole(row)
+        bundles += self._single(single)
         rank = self._candidates.rank
         bundles.sort(key=lambda bundle: (*bundle.cost, rank[bundle.rows[0]]))
         return bundles
@@ -77,13 +75,13 @@ class Bundles:
         Unlike :meth:`split`, which takes the cheapest pods that a job can spare, any of its pods may be one of those.
         """
         of_job = rows_by_job(self._session, rows)
-        surplus, has_parts = self.surplus(list(of_job)), self._session.snapshot.jobs.structured
+        surplus, has_parts = self.surplus(of_job), self._session.snapshot.jobs.structured
         bundles: list[Bundle] = []
         for job, members in of_job.items():
             if has_parts[job] or not 0 < surplus[job] < len(members):
                 bundles += self.split(members)
             else:
-                bundles += self._single(job, members) + self._whole(job)
+                bundles += self._single(members) + self._whole(job)
         return bundles, {job: count for job, count in surplus.items() if count > 0 and not has_parts[job]}
 
     def cost_of(self, bundles: Sequence[Bundle]) -> Cost:
@@ -104,17 +102,15 @@ class Bundles:
             float(costs.seconds[rows].sum()),
         )
 
-    def surplus(self, jobs: list[int]) -> dict[int, int]:
+    def surplus(self, jobs: Iterable[int]) -> dict[int, int]:
         """Return how many tasks each job has above its minimum."""
-        ready = self._session.ledger.job_counts[_READY, jobs].sum(axis=0)
-        surplus = ready - self._session.snapshot.jobs.min_available[jobs]
-        return dict(zip(jobs, surplus.tolist(), strict=True))
+        return self._session.snapshot.jobs.surplus(self._session.ledger.job_counts, jobs)
 
-    def _single(self, job: int, rows: Sequence[int]) -> list[Bundle]:
-        """Return a bundle of each of these tasks of a job."""
-        columns = (self._candidates.classes, self._costs.lost_work, self._costs.size, self._costs.seconds)
-        values = zip(rows, *(column[rows].tolist() for column in columns), strict=True)
-        return [Bundle(job, (row,), *costs) for row, *costs in values]
+    def _single(self, rows: list[int]) -> list[Bundle]:
+        """Return a bundle of each of these tasks."""
+        costs = (self._candidates.classes, self._costs.lost_work, self._costs.size, self._costs.seconds)
+        columns = [column[rows].tolist() for column in (self._session.snapshot.tasks.job, *costs)]
+        return [Bundle(job, (row,), *of_row) for row, job, *of_row in zip(rows, *columns, strict=True)]
 
     def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
         members = list(rows)

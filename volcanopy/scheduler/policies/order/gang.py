@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcanopy.scheduler.ledger.views import TaskView, with_jobs
+from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Mask, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, READY, Status
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.roles import Order, Purpose, Victims
@@ -26,13 +27,11 @@ class Gang(Plugin[NoArguments], Victims, Order):
         """Members above the minimum of their job; for a gang all candidates, since gangs are evicted whole, as bundles."""
         if purpose.is_for_gang:
             return candidates
-        surplus: dict[int, int] = {}
-        victims = []
-        for candidate, job in with_jobs(candidates):
-            left = surplus.get(job.row)
-            if left is None:
-                left = surplus[job.row] = job.ready_count - job.min_available
-            if left > 0:
-                surplus[job.row] = left - 1
+        snapshot, victims = self.cluster.snapshot, []
+        owners = snapshot.tasks.job[[candidate.row for candidate in candidates]].tolist()
+        surplus = snapshot.jobs.surplus(self.cluster.ledger.job_counts, owners)
+        for candidate, job in zip(candidates, owners, strict=True):
+            if job != NONE and surplus[job] > 0:
+                surplus[job] -= 1
                 victims.append(candidate)
         return victims

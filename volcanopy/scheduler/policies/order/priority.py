@@ -1,10 +1,14 @@
 """priority: jobs and tasks of higher priority come first and may preempt those of lower priority."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import ClassVar
 
-from volcanopy.scheduler.ledger.views import TaskView, with_jobs
+import numpy as np
+
+from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin
 from volcanopy.scheduler.policy.roles import Order, Purpose, Victims
 
@@ -31,9 +35,8 @@ class Priority(Plugin[NoArguments], Victims, Order):
         own = preemptor.job
         if own is None:
             return []
-        row, priority, within = own.row, own.priority, preemptor.priority
-        return [
-            candidate
-            for candidate, job in with_jobs(candidates)
-            if (candidate.priority < within if job.row == row else job.priority < priority)
-        ]
+        tasks, jobs, rows = self.cluster.snapshot.tasks, self.cluster.snapshot.jobs, [each.row for each in candidates]
+        owners = tasks.job[rows]
+        within, between = tasks.priority[rows] < preemptor.priority, jobs.priority[owners] < own.priority
+        is_lower = np.where(owners == own.row, within, between) & (owners != NONE)
+        return list(compress(candidates, is_lower.tolist()))

@@ -19,10 +19,9 @@ class Conformance(Plugin[NoArguments], Victims):
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
     ) -> Sequence[TaskView]:
         """All but the critical tasks."""
-        return [victim for victim in victims if not is_critical(victim)]
-
-
-def is_critical(task: TaskView) -> bool:
-    """Return whether a pod is system-critical."""
-    pod = task.pod
-    return pod.spec.priority_class_name in CRITICAL or pod.metadata.namespace == "kube-system"
+        pods = self.cluster.snapshot.tasks.pods[[victim.row for victim in victims]].tolist()
+        return [
+            victim
+            for victim, pod in zip(victims, pods, strict=True)
+            if pod.spec.priority_class_name not in CRITICAL and pod.metadata.namespace != "kube-system"
+        ]
