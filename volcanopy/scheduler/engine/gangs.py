@@ -28,13 +28,13 @@ _SUBJOB_KEYS: Mapping[str, Callable[[SubJobView], Any]] = {
     "priority": lambda part: -part.priority,
 }
 """By plugin, the sort key of a sub-group within its job: those that cannot start yet first, or the highest priority."""
-_STARVING: Mapping[str, Callable[[JobView], bool]] = {
-    "gang": lambda job: job.is_starving,
-    "priority": lambda job: job.ready_count + job.waiting_count < job.count(),
-    "tdm": lambda job: not job.preemptable and job.count(Status.PENDING) > 0,
+_STARVING: Mapping[str, Callable[[JobView, bool], bool]] = {
+    "gang": lambda job, more: job.is_starving or (more and job.count(Status.SUCCEEDED) > 0),
+    "priority": lambda job, _: job.ready_count + job.waiting_count < job.count(),
+    "tdm": lambda job, more: not job.preemptable and (more or job.count(Status.PENDING) > 0),
 }
 """By plugin, for which jobs pods may be evicted: those that lack members of their minimum, with any task that is not placed, or
-that cannot be revoked.
+that cannot be revoked. With ``more``, for which they may be once more of their tasks are pending.
 """
 
 
@@ -58,7 +58,7 @@ class Gangs:
         return sum(_enabled(self._config, _SUBJOB_KEYS, "enabledSubJobOrder"), ())
 
     @cached_property
-    def _starving(self) -> tuple[Callable[[JobView], bool], ...]:
+    def _starving(self) -> tuple[Callable[[JobView, bool], bool], ...]:
         return next(filter(None, _enabled(self._config, _STARVING, "enableJobStarving")), ())
 
     # Members that exist
@@ -138,9 +138,12 @@ class Gangs:
         """Return whether the minimum of a job has nodes once evicted pods have terminated, and nothing rejects that."""
         return self.shortfall(job) <= job.waiting_count and self.is_pipelined(job)
 
-    def is_starving(self, job: JobView) -> bool:
-        """Return whether pods may be evicted for the pending tasks of the job: the first tier with such a rule decides."""
-        return bool(self._starving) and all(rule(job) for rule in self._starving)
+    def is_starving(self, job: JobView, more: bool = False) -> bool:
+        """Return whether pods may be evicted for the pending tasks of the job: the first tier with such a rule decides.
+
+        ``more``: or whether they may be once tasks that are evicted now are pending.
+        """
+        return bool(self._starving) and all(rule(job, more) for rule in self._starving)
 
     def subjob_key(self, part: SubJobView) -> tuple[Any, ...]:
         """Return the sort key of a sub-group within a job."""

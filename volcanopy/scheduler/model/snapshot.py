@@ -408,7 +408,7 @@ class Snapshot:
 
     def requests(self, tasks: Rows | Sequence[int]) -> Ints:
         """(R, M): what M tasks request."""
-        return self.shapes.request.values[:, self.tasks.shape[np.asarray(tasks, dtype=np.intp)]]
+        return self.shapes.request.values.take(self.tasks.shape[np.asarray(tasks, dtype=np.intp)], axis=1)
 
     def least_request(self, tasks: Rows | Sequence[int], count: int) -> Ints:
         """(R,): a lower bound of the request of ``count`` of these tasks together."""

@@ -34,13 +34,15 @@ class CounterEvictions:
         if not victims:
             return None
         session, owners = self._session, self._session.snapshot.tasks.job
+        own = int(owners[preemptors[0].row])
+        jobs = dict.fromkeys(owners[list(victims)].tolist())
+        views = {row: JobView(session.ledger, row) for row in jobs}
+        asking = [row for row, job in views.items() if row == own or any(ask(job, True) for ask in self._may_ask)]
+        if not asking:  # before any task is moved
+            return None
         mark = statement.checkpoint()
         statement.withdraw_all(np.array(victims, dtype=np.intp))
-        own = int(owners[preemptors[0].row])
-        jobs = dict.fromkeys(int(owners[row]) for row in victims)
-        views = {row: JobView(session.ledger, row) for row in jobs}
-        asking = [row for row, job in views.items() if row == own or any(may_ask(job) for may_ask in self._may_ask)]
-        result = self._returning_among(statement, preemptors, asking) if asking else None
+        result = self._returning_among(statement, preemptors, asking)
         statement.rollback(mark)
         return result
 

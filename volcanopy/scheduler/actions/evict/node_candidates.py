@@ -114,11 +114,16 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     if not len(rows):
         return NodeCandidates(scores.copy(), rows, ends, nodes, NodeHeap(np.empty((0, 0))))
     starts = (ends - counts)[nodes]
-    least = np.minimum.reduceat(candidates.least_cost[:, rows], starts, axis=1)
-    dims, shapes = np.flatnonzero(task.request.values), session.snapshot.tasks.shape[rows]
-    freed = np.add.reduceat(session.snapshot.shapes.request.values[dims][:, shapes], starts, axis=1)
+    costs = candidates.least_cost.take(rows, axis=1)
+    least = costs.take(starts, axis=1)
+    varying = (costs != costs[:, :1]).any(axis=1)  # equal numbers would take as long as others
+    least[varying] = np.minimum.reduceat(costs[varying], starts, axis=1)
+    dims = np.flatnonzero(task.request.values)
+    freed = np.add.reduceat(session.snapshot.requests(rows)[dims], starts, axis=1)
     enough = (freed + ledger.future[np.ix_(dims, nodes)] >= task.request.values[dims, None]).all(axis=0)
-    bounds = np.concatenate([least, [-scores[nodes], nodes]])[:, enough & ~infeasible[nodes]]
-    varying = bounds[(bounds != bounds[:, :1]).any(axis=1)]
-    bounds = bounds[:, np.lexsort(varying[::-1])] if len(varying) else bounds
+    keys = np.concatenate([least, -scores[nodes][None]])
+    varying = (keys != keys[:, :1]).any(axis=1)
+    order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
+    order = order[(enough & ~infeasible[nodes])[order]]
+    bounds = np.concatenate([keys, nodes[None]]).take(order, axis=1)
     return NodeCandidates(scores.copy(), rows, ends, bounds[-1].astype(np.intp), NodeHeap(bounds))

@@ -29,7 +29,8 @@ class Rule:
 
     reason: str  # The reason of its evictions: the name of the action.
     victims_of: str  # Whose tasks the victims are, for messages.
-    may_ask: Callable[[JobView], bool]  # Whether a job lacks tasks for which the action evicts.
+    may_ask: Callable[..., bool]
+    """Whether a job lacks tasks for which the action evicts; with True, may lack some once evicted ones are pending."""
     is_eligible: Callable[[QueueView, Sequence[TaskView]], bool]
     """Whether the action may evict for these tasks of a queue, placed together."""
     rows: Callable[[], Rows]  # The running tasks that may be victims for any task of the queue.
@@ -96,8 +97,8 @@ def between_queues(session: Session, costs: EvictionCosts, queue: QueueView) -> 
     def order(rows: Rows) -> Ints:
         return ranks()[costs.queue[rows]][None]
 
-    def has_pending(job: JobView) -> bool:
-        return job.count(Status.PENDING) > 0
+    def has_pending(job: JobView, more: bool = False) -> bool:
+        return more or job.count(Status.PENDING) > 0
 
     victims = hooks.victims[Purpose.RECLAIM]
     return Rule("reclaim", "other queues", has_pending, is_eligible, running, are_candidates, victims, order)
