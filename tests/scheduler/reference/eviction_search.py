@@ -39,7 +39,7 @@ def _every_node(*asked: Any) -> NodeCandidates:
     session, candidates = asked[0], _node_candidates(*asked)
     candidates.heap = node_candidates.NodeHeap(np.empty((0, 0)))
     for node in np.unique(session.ledger.node[candidates.ordered]).tolist():
-        candidates.heap.push(_LEAST, node)
+        candidates.heap.push((*_LEAST, node))
     return candidates
 
 

@@ -19,9 +19,8 @@ from volcanopy.scheduler.model.task_status import HOLDING, READY
 Cost = tuple[float, ...]
 """The cost of a set of victims, as :mod:`.eviction_cost` defines it; then what a search adds, such as the score of a node."""
 NO_COST: Cost = (0.0,) * 8  # The least of each part of a cost.
-_SUMS = [3, 4, 6, 7]
-"""The parts of a cost that are sums over the victims: lost work, size, number and time; 1 is the class."""
-_PARTS = [1, *_SUMS]
+_SUMS = (3, 4, 6, 7)
+"""The parts of a cost that are sums over the victims: lost work, size, number and time."""
 
 
 class Candidates:
@@ -36,8 +35,7 @@ class Candidates:
         table, count = session.snapshot.tasks, len(session.snapshot.tasks)
         self.rule_of: NDArray[np.int8] = np.full(count, len(rules), dtype=np.int8)
         """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
-        self.classes: Ints = np.zeros(count, dtype=np.int64)
-        """(T,): the class of each candidate: tasks of one class are equally important."""
+        classes: Ints = np.zeros(count, dtype=np.int64)  # Tasks of one class are equally important.
         parts = [np.empty(0, dtype=np.intp)]
         first = 0
         for number, rule in enumerate(rules):
@@ -48,58 +46,54 @@ class Candidates:
             order = costs.order(rule.order)
             rows = rows[np.argsort(order.ranks[rows], kind="stable")]  # mostly sorted already
             self.rule_of[rows] = number
-            self.classes[rows] = order.classes[rows] + first
-            first = int(self.classes[rows].max()) + 1
+            classes[rows] = order.classes[rows] + first
+            first = int(classes[rows].max()) + 1
             parts.append(rows)
         self.rows: Rows = np.concatenate(parts)  # All of them in order.
         self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
         nodes, owners = session.ledger.node[self.rows], table.job[self.rows]
         self.by_node: Rows = self.rows[np.argsort(nodes, kind="stable")]  # Those of one node in order of cost.
-        self._first_rows, self._by_job = self.rows, self.rows[np.lexsort((nodes, owners))]
+        self._in_order, self._by_job = self.rows, self.rows[np.lexsort((nodes, owners))]
         self._own, self._queue = int(table.job[task.row]), int(session.snapshot.jobs.queue[table.job[task.row]])
         self._losers: dict[int, list[int]] = {}
         self._simple: Mask = ~structured(session)
-        self._alone: Floats = np.zeros((len(NO_COST), count), dtype=np.float64)
-        self._alone[_PARTS] = self.classes, costs.lost_work, costs.size, np.ones(count), costs.seconds
-        self.least_cost: Floats = self._alone.copy()
+        ones, zeros = np.ones(count), np.zeros(count)
+        self.alone: Floats = np.stack(
+            [zeros, classes, zeros, costs.lost_work, costs.size, zeros, ones, costs.seconds], dtype=np.float64
+        )
+        """(8, T): the cost of the eviction of each task alone, without what queues lose."""
+        self.least_cost: Floats = self.alone.copy()
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
-        self.is_bound: Mask = np.zeros(count, dtype=np.bool_)
-        """(T,): whether a candidate can never be evicted: it is needed by a gang that may not be broken."""
-        self._is_counted: Mask = np.zeros(count, dtype=np.bool_)
+        self.is_evictable: Mask = np.zeros(count, dtype=np.bool_)
+        """(T,): the candidates without those that are needed by a gang which may not be broken."""
         self.amounts: Ints = np.zeros((len(session.snapshot.axis), len(session.snapshot.nodes)), dtype=np.int64)
-        """(R, N): the requests of the candidates on each node, without those that can never be evicted."""
-        self._moves = 0
-        self._update(np.ones(len(session.snapshot.jobs), dtype=np.bool_))
+        """(R, N): the requests of the evictable candidates on each node."""
+        self._moves, self._stale = 0, np.ones(len(session.snapshot.jobs), dtype=np.bool_)
+        self.update()
 
     def update(self) -> None:
         """Leave out the candidates that were evicted since, and compute anew what depends on the tasks of their jobs."""
-        moved = self._session.ledger.moved
-        if self._moves != len(moved):
-            jobs = np.zeros(len(self._session.snapshot.jobs), dtype=np.bool_)
-            jobs[self._session.snapshot.tasks.job[moved.since(self._moves)]] = True
-            self._update(jobs)
-
-    def _update(self, changed: Mask) -> None:
-        """Compute what depends on the tasks that run, where tasks of these (J,) jobs changed."""
         session, ledger, owner = self._session, self._session.ledger, self._session.snapshot.tasks.job
+        self._stale[owner[ledger.moved.since(self._moves)]] = True
         self._moves = len(ledger.moved)
-        self.rows = self._first_rows[ledger.evictable(self._first_rows)]
-        self.breakable: Mask = np.zeros(len(changed), dtype=np.bool_)
+        if not self._stale.any():
+            return
+        self.rows = self._in_order[ledger.evictable(self._in_order)]
+        self.breakable: Mask = np.zeros(len(self._stale), dtype=np.bool_)
         """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
         if self._breaks_gangs:
-            counted = np.bincount(owner[self.rows], minlength=len(changed))
+            counted = np.bincount(owner[self.rows], minlength=len(self._stale))
             self.breakable = counted == ledger.job_counts[HOLDING].sum(axis=0)
             self.breakable[self._own] = False
-        rows = self._by_job[changed[owner[self._by_job]]]
+        rows, before = self._by_job[self._stale[owner[self._by_job]]], self.is_evictable.copy()
+        self.is_evictable[rows] = False
         self._set_bounds(rows[ledger.evictable(rows)])
         self._set_share_losses()
-        is_counted = np.zeros(len(self.is_bound), dtype=np.bool_)
-        is_counted[self.rows] = ~self.is_bound[self.rows]
-        rows = np.flatnonzero(is_counted != self._is_counted)
-        requests = np.where(is_counted[rows], 1, -1) * session.snapshot.requests(rows)
+        self._stale[:] = False
+        rows = np.flatnonzero(before != self.is_evictable)
+        requests = session.snapshot.requests(rows) * np.where(before[rows], -1, 1)
         self.amounts = self.amounts + sums_by(ledger.node[rows], requests, len(session.snapshot.nodes))
-        self._is_counted = is_counted
 
     def _set_bounds(self, rows: Rows) -> None:
         """Compute for each of these candidates of some jobs, sorted by job and node, lower bounds of the cost of its bundle.
@@ -112,12 +106,12 @@ class Candidates:
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         breaks = (surplus >= 0) & (here >= surplus) & self._simple[owners]
-        self.least_cost[:, rows] = self._alone[:, rows]
+        self.least_cost[:, rows] = self.alone.take(rows, axis=1)
         self.least_cost[2, rows] = breaks
         for part in _SUMS if breaks.any() else ():
-            whole = np.bincount(owners, weights=self._alone[part, rows], minlength=len(jobs))
+            whole = np.bincount(owners, weights=self.alone[part, rows], minlength=len(jobs))
             self.least_cost[part, rows[breaks]] = whole[owners[breaks]]
-        self.is_bound[rows] = breaks & ~self.breakable[owners]
+        self.is_evictable[rows] = ~breaks | self.breakable[owners]
 
     def _set_share_losses(self) -> None:
         """Compute whether a queue falls below its share by the eviction of each candidate, or of its job if that breaks."""

@@ -24,9 +24,6 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 
-_PARTS = (1, 2, 3, 4, 6, 7)
-"""The parts of a cost that single bundles have; all but the first are sums over the victims."""
-
 
 @dataclass(frozen=True)
 class Request:
@@ -47,7 +44,7 @@ class _Choices:
     """(C,): the choices of one job, or of several with equal pods; the first is to evict none."""
 
     rows: list[tuple[int, ...]]
-    parts: Floats  # (6, C): the parts of the cost.
+    costs: Floats  # (8, C): the costs without what queues lose; that of none is the least.
     amounts: Ints  # (C, R): all that is evicted.
     freed: Ints  # (C, R, M): what becomes free on each node of the request.
     queue: int
@@ -93,16 +90,15 @@ class CheaperSets:
 
     def _cost(self, lists: Sequence[_Choices], chosen: Ints) -> Floats:
         """(8, C): the cost of each combination of choices."""
-        parts = np.zeros((len(_PARTS), len(chosen)), dtype=np.float64)
-        parts[0] = -1.0
+        costs = np.zeros((8, len(chosen)), dtype=np.float64)
+        highest = np.full(len(chosen), -1.0)
         lost: dict[int, Ints] = {}
         for choices, numbers in zip(lists, chosen.T, strict=True):
-            parts[0] = np.maximum(parts[0], choices.parts[0, numbers])
-            parts[1:] += choices.parts[1:, numbers]
+            costs += choices.costs[:, numbers]
+            highest = np.maximum(highest, choices.costs[1, numbers])
             for loser in self._candidates.losers(choices.queue):
                 lost[loser] = lost.get(loser, 0) + choices.amounts[numbers]
-        costs = np.zeros((8, len(chosen)), dtype=np.float64)
-        costs[_PARTS,] = parts
+        costs[1] = highest
         if lost:
             costs[0], costs[5] = self._costs.losses.costs(lost)
         return costs
@@ -116,7 +112,7 @@ class CheaperSets:
         for job, members in of_job.items():
             queue = int(self._costs.queue[members[0].rows[0]])
             if len(members) == 1:
-                key = (members[0].highest, members[0].breaks, queue, self._freed(members[0].rows, needed).tobytes())
+                key = (members[0].cost[1], members[0].breaks, queue, self._freed(members[0].rows, needed).tobytes())
                 equal.setdefault(key, []).append(members[0])
                 continue
             sets = self._subsets(
@@ -136,7 +132,7 @@ class CheaperSets:
         minima = np.append(snapshot.roles.minimum, 0)  # the last one is for tasks without a role
         for single in sorted(singles, key=lambda bundle: bundle.cost):
             role = int(snapshot.tasks.role[single.rows[0]])
-            key = (single.highest, role if minima[role] else NONE, self._freed(single.rows, needed).tobytes())
+            key = (single.cost[1], role if minima[role] else NONE, self._freed(single.rows, needed).tobytes())
             equal.setdefault(key, []).append(single)
         ranges = [range(min(len(group), most, self._most(group[0], needed)) + 1) for group in equal.values()]
         if np.prod([len(each) for each in ranges], dtype=np.float64) > defaults.COMPARED_SETS:
@@ -156,12 +152,12 @@ class CheaperSets:
         return int((-(-total[dims] // freed[dims])).max(initial=1)) * len(needed.nodes)
 
     def _choices(self, sets: Sequence[Sequence[Bundle]], queue: int, needed: Request) -> _Choices:
-        parts = np.zeros((len(_PARTS), len(sets) + 1), dtype=np.float64)
-        parts[0, 0] = -1.0
+        costs = np.zeros((8, len(sets) + 1), dtype=np.float64)
+        costs[1, 0] = -1.0
         for at, bundles in enumerate(sets, start=1):
             table = np.array([bundle.cost for bundle in bundles], dtype=np.float64)
-            parts[:, at] = table.sum(axis=0)
-            parts[0, at] = table[:, 0].max()
+            costs[:, at] = table.sum(axis=0)
+            costs[1, at] = table[:, 1].max()
         rows = [(), *(tuple(row for bundle in bundles for row in bundle.rows) for bundles in sets)]
         size = len(self._session.snapshot.axis)
         freed = np.zeros((len(rows), size, len(needed.nodes)), dtype=np.int64)
@@ -169,7 +165,7 @@ class CheaperSets:
         for at, members in enumerate(rows):
             freed[at] = self._freed(members, needed)
             amounts[at] = self._session.snapshot.requests(members).sum(axis=1)
-        return _Choices(rows, parts, amounts, freed, queue)
+        return _Choices(rows, costs, amounts, freed, queue)
 
     def _freed(self, rows: Sequence[int], needed: Request) -> Ints:
         """(R, M): what the tasks free on each node."""

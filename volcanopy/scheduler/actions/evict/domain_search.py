@@ -254,7 +254,7 @@ class DomainSearch:
         """
         session, statement, count = self._session, self._statement, self._needed_count
         mark = statement.checkpoint()
-        statement.evict_all(self._candidates.rows[~self._candidates.is_bound[self._candidates.rows]], "")
+        statement.evict_all(self._candidates.rows[self._candidates.is_evictable[self._candidates.rows]], "")
         waiting = [list(tasks) for tasks in self._of_shape.values()]
         progress = True
         while count > 0 and progress:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volcanopy.scheduler.actions.evict.candidates import NO_COST, Candidates, Cost
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
+from volcanopy.scheduler.actions.evict.eviction_cost import structured
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
@@ -24,23 +24,19 @@ class Bundle:
 
     job: int
     rows: tuple[int, ...]
-    highest: int  # The highest class of its tasks.
-    lost_work: int
-    size: int
-    seconds: int
-    breaks: bool = False  # Whether the job falls below its minimum.
+    cost: Cost  # Without what queues lose.
 
     @property
-    def cost(self) -> tuple[int, bool, int, int, int, int]:
-        """What is compared of single bundles: the class, whether a gang breaks, lost work, size, count, time."""
-        return (self.highest, self.breaks, self.lost_work, self.size, len(self.rows), self.seconds)
+    def breaks(self) -> bool:
+        """Whether the job falls below its minimum."""
+        return self.cost[2] > 0
 
 
 class Bundles:
     """The division of candidates into bundles, as the session stands."""
 
-    def __init__(self, session: Session, costs: EvictionCosts, candidates: Candidates) -> None:
-        self._session, self._costs, self._candidates = session, costs, candidates
+    def __init__(self, session: Session, candidates: Candidates) -> None:
+        self._session, self._candidates = session, candidates
         self._structured = structured(session)
         self._whole_jobs: dict[int, list[Bundle]] = {}
         """The bundle of each job as a whole, after ``_moves`` changes of tasks."""
@@ -89,18 +85,10 @@ class Bundles:
         if not bundles:
             return (0.0, -1.0, *NO_COST[2:])
         rows = list(dict.fromkeys(row for bundle in bundles for row in bundle.rows))
-        costs = self._costs
-        below, lacking = self._candidates.share_losses(rows)
-        return (
-            below,
-            float(max(bundle.highest for bundle in bundles)),
-            float(sum(bundle.breaks for bundle in bundles)),
-            float(costs.lost_work[rows].sum()),
-            float(costs.size[rows].sum()),
-            lacking,
-            float(len(rows)),
-            float(costs.seconds[rows].sum()),
-        )
+        cost = self._candidates.alone.take(rows, axis=1).sum(axis=1)
+        cost[1:3] = max(bundle.cost[1] for bundle in bundles), sum(bundle.breaks for bundle in bundles)
+        cost[0], cost[5] = self._candidates.share_losses(rows)
+        return tuple(cost.tolist())
 
     def surplus(self, jobs: Iterable[int]) -> dict[int, int]:
         """Return how many tasks each job has above its minimum."""
@@ -108,16 +96,14 @@ class Bundles:
 
     def _single(self, rows: list[int]) -> list[Bundle]:
         """Return a bundle of each of these tasks."""
-        costs = (self._candidates.classes, self._costs.lost_work, self._costs.size, self._costs.seconds)
-        columns = [column[rows].tolist() for column in (self._session.snapshot.tasks.job, *costs)]
-        return [Bundle(job, (row,), *of_row) for row, job, *of_row in zip(rows, *columns, strict=True)]
+        jobs, costs = self._session.snapshot.tasks.job[rows].tolist(), self._candidates.alone.take(rows, axis=1)
+        return [Bundle(job, (row,), tuple(cost)) for job, row, cost in zip(jobs, rows, costs.T.tolist(), strict=True)]
 
-    def _bundle(self, job: int, rows: tuple[int, ...], *, breaks: bool = False) -> Bundle:
-        members = list(rows)
-        highest = int(self._candidates.classes[members].max())
-        columns = (self._costs.lost_work, self._costs.size, self._costs.seconds)
-        work, size, seconds = (int(column[members].sum()) for column in columns)
-        return Bundle(job, rows, highest, work, size, seconds, breaks)
+    def _bundle(self, job: int, rows: Sequence[int], *, breaks: bool = False) -> Bundle:
+        costs = self._candidates.alone.take(rows, axis=1)
+        cost = costs.sum(axis=1)
+        cost[1:3] = costs[1].max(), breaks
+        return Bundle(job, tuple(rows), tuple(cost.tolist()))
 
     def _whole(self, job: int) -> list[Bundle]:
         """Return all tasks of a job that run, as one bundle; nothing if its gang may not be broken.
@@ -134,7 +120,7 @@ class Bundles:
         bundles = self._whole_jobs.get(job)
         if bundles is None:
             rows = self._running(self._session.snapshot.members(job))
-            bundles = self._whole_jobs[job] = [self._bundle(job, tuple(rows), breaks=True)]
+            bundles = self._whole_jobs[job] = [self._bundle(job, rows, breaks=True)]
         return bundles
 
     def _running(self, rows: Rows) -> list[int]:
@@ -170,7 +156,7 @@ class Bundles:
                 for role in roles:
                     if role in of_role:
                         of_role[role] -= 1
-                bundles.append(self._bundle(job.row, tuple(members)))
+                bundles.append(self._bundle(job.row, members))
                 rest = [row for row in rest if row not in members]
         return [*bundles, *(self._whole(job.row) if rest else [])]
 

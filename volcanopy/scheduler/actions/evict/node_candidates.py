@@ -17,36 +17,28 @@ Victims = tuple[Cost, list[Bundle]]  # Bundles with their cost, which ends with 
 
 
 class NodeHeap:
-    """Nodes, that of the least lower bound of its cost first."""
+    """Nodes by lower bounds of their cost, each with the row of the node as the last part."""
 
     def __init__(self, bounds: Floats) -> None:
-        """``bounds``: the parts of the cost of each node, sorted; the last part is the row of the node."""
-        self._bounds, self._next = bounds, 0
-        self._heap: list[tuple[Cost, int]] = []
-        self._in_order: Cost | None = None  # That of the bounds which is in the heap: few of them are used.
-        self._push_next()
+        """``bounds`` are sorted. Few of them are used: each is added when the one before is removed."""
+        self.costs: list[Cost] = []
+        """A heap."""
+        self._bounds = map(tuple, map(np.ndarray.tolist, bounds.T))
+        self._last = next(self._bounds, None)
+        self.push(self._last)
 
-    @property
-    def first(self) -> Cost | None:
-        """The least bound."""
-        return self._heap[0][0] if self._heap else None
-
-    def push(self, cost: Cost, node: int) -> None:
+    def push(self, cost: Cost | None) -> None:
         """Add a node."""
-        heapq.heappush(self._heap, (cost, node))
+        if cost is not None:
+            heapq.heappush(self.costs, cost)
 
     def pop(self) -> int:
-        """Remove the first node and return it."""
-        cost, node = heapq.heappop(self._heap)
-        if cost is self._in_order:
-            self._push_next()
-        return node
-
-    def _push_next(self) -> None:
-        if self._next < self._bounds.shape[1]:
-            self._in_order = tuple(self._bounds[:, self._next].tolist())
-            self._next += 1
-            self.push(self._in_order, int(self._in_order[-1]))
+        """Remove the node of the least bound."""
+        cost = heapq.heappop(self.costs)
+        if cost is self._last:
+            self._last = next(self._bounds, None)
+            self.push(self._last)
+        return int(cost[-1])
 
 
 @dataclass
@@ -106,7 +98,7 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     ledger, within, scores = session.ledger, placement.is_in_reach, placement.scores(task)
     infeasible = session.placement.infeasible_nodes(task)
     rows = candidates.by_node
-    rows = rows[ledger.evictable(rows) & ~candidates.is_bound[rows] & within[ledger.node[rows]]]
+    rows = rows[ledger.evictable(rows) & candidates.is_evictable[rows] & within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
     counts = np.bincount(ledger.node[rows], minlength=len(within))

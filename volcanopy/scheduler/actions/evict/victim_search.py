@@ -51,7 +51,7 @@ class VictimSearch:
         self._shared, self._session, self._counter = shared, shared.session, shared.counter
         self._statement, self._job, self._trace = statement, job, trace
         self._candidates, self._domain = candidates, domain
-        self._bundles, self.only = Bundles(shared.session, shared.costs, candidates), only
+        self._bundles, self.only = Bundles(shared.session, candidates), only
         self._cheaper_sets = CheaperSets(shared.session, shared.costs, candidates)
         self._inner_domains: dict[int, int] = {}
         self._of_shape: dict[Hashable, ShapeState] = {}
@@ -216,15 +216,15 @@ class VictimSearch:
 
     def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
-        while heap.first is not None:
+        while heap.costs:
             node = heap.pop()
             mark, before = self._statement.checkpoint(), len(self._statement.evicted)
             victims = self._try(task, node, state, candidates)
             cost = None if victims is None else victims[0]
-            if cost is None or (heap.first is not None and cost > heap.first):
+            if cost is None or (heap.costs and cost > heap.costs[0]):
                 self._statement.rollback(mark)
                 if cost is not None:
-                    heap.push(cost, node)
+                    heap.push(cost)
                 continue
             rows = self.victims[before:]
             changed = {node, *self._session.ledger.node[rows].tolist()}
@@ -249,7 +249,7 @@ class VictimSearch:
         rows = candidates.on(node)
         rows = rows[self._session.ledger.evictable(rows)]
         if len(rows):
-            candidates.heap.push(least_cost(self._candidates, rows), node)
+            candidates.heap.push((*least_cost(self._candidates, rows), -np.inf, node))
 
     def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
         """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
@@ -281,7 +281,7 @@ class VictimSearch:
         """Return sets of victims that cost less and could suffice to place these tasks."""
         within = np.flatnonzero(self._shared.placement(self._domain).is_in_reach)
         rows = self._candidates.rows
-        rows = rows[~self._candidates.is_bound[rows] & np.isin(self._session.ledger.node[rows], within)]
+        rows = rows[self._candidates.is_evictable[rows] & np.isin(self._session.ledger.node[rows], within)]
         choices = self._bundles.choices(self._may_be_evicted(rows))
         return self._cheaper_sets.find(*choices, Request.of(self._session, within, placed), cost)
 
