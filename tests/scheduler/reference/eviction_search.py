@@ -37,10 +37,9 @@ def _new_candidates(self: Searches, rules: Sequence[Rule], task: TaskView, _: Ha
 
 def _every_node(*asked: Any) -> NodeCandidates:
     session, candidates = asked[0], _node_candidates(*asked)
-    candidates.heap = node_candidates.NodeHeap(np.empty((0, 0)))
-    for node in np.unique(session.ledger.node[candidates.ordered]).tolist():
-        candidates.heap.push((*_LEAST, node))
-    return candidates
+    nodes = np.unique(session.ledger.node[candidates.ordered])
+    bounds = np.stack([np.full(len(nodes), *_LEAST), nodes])
+    return NodeCandidates(candidates.scores, candidates.ordered, candidates._ends, bounds)
 
 
 def _returning_job(

@@ -121,9 +121,9 @@ class Candidates:
         for queue in np.flatnonzero(np.bincount(queues)).tolist():
             if losers := self.losers(queue):
                 those = np.flatnonzero(queues == queue)
-                alone = snapshot.requests(self.rows[those])
-                whole = sums_by(owners[those], alone, len(jobs))[:, owners[those]]
-                lost = np.where(self.least_cost[2, self.rows[those]], whole, alone)
+                lost, breaks = snapshot.requests(self.rows[those]), self.least_cost[2, self.rows[those]] > 0
+                if breaks.any():
+                    lost = np.where(breaks, sums_by(owners[those], lost, len(jobs))[:, owners[those]], lost)
                 self.least_cost[0, self.rows[those]] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
 
     def are_few(self, within: Mask) -> bool:

@@ -159,12 +159,8 @@ class CheaperSets:
             costs[:, at] = table.sum(axis=0)
             costs[1, at] = table[:, 1].max()
         rows = [(), *(tuple(row for bundle in bundles for row in bundle.rows) for bundles in sets)]
-        size = len(self._session.snapshot.axis)
-        freed = np.zeros((len(rows), size, len(needed.nodes)), dtype=np.int64)
-        amounts = np.zeros((len(rows), size), dtype=np.int64)
-        for at, members in enumerate(rows):
-            freed[at] = self._freed(members, needed)
-            amounts[at] = self._session.snapshot.requests(members).sum(axis=1)
+        freed = np.stack([self._freed(members, needed) for members in rows])
+        amounts = np.stack([self._session.snapshot.requests(members).sum(axis=1) for members in rows])
         return _Choices(rows, costs, amounts, freed, queue)
 
     def _freed(self, rows: Sequence[int], needed: Request) -> Ints:

@@ -180,6 +180,13 @@ class EvictionCosts(TaskCosts):
             self._orders[keys] = self._sorted(keys)
         return self._orders[keys]
 
+    @cached_property
+    def _last_first(self) -> Ints:
+        """(T,): the position of each of the rows in the order of tasks, the last one first; the same for all ``keys``."""
+        positions = np.zeros(len(self._session.snapshot.tasks), dtype=np.int64)
+        positions[self._session.ordered(self.rows)[::-1]] = np.arange(len(self.rows))
+        return positions
+
     def _sorted(self, keys: VictimKeys | None) -> VictimOrder:
         snapshot, rows = self._session.snapshot, self.rows
         jobs = snapshot.tasks.job[rows]
@@ -188,13 +195,14 @@ class EvictionCosts(TaskCosts):
             importance = np.concatenate([keys(rows), importance])
         classes, ranks = np.zeros((2, len(snapshot.tasks)), dtype=np.int64)
         classes[rows] = _ranked(importance)
-        last_first = self._session.ordered(rows)[::-1]
-        ranks[last_first] = np.arange(len(last_first))
-        age = -snapshot.jobs.created[jobs]
-        by_cost = np.lexsort(
-            (ranks[rows], age, self.seconds[rows], self.size[rows], self.lost_work[rows], classes[rows])
+        of_task = (
+            self._last_first,
+            -snapshot.jobs.created[snapshot.tasks.job],
+            self.seconds,
+            self.size,
+            self.lost_work,
         )
-        rows = rows[by_cost]
+        rows = rows[np.lexsort([key[rows] for key in (*of_task, classes)])]
         ranks[rows] = np.arange(len(rows))
         return VictimOrder(rows, ranks, classes)
 

@@ -16,44 +16,32 @@ from volcanopy.scheduler.model.resources import UNLIMITED, Floats, Ints, Rows
 Victims = tuple[Cost, list[Bundle]]  # Bundles with their cost, which ends with the score and the row of the node.
 
 
-class NodeHeap:
-    """Nodes by lower bounds of their cost, each with the row of the node as the last part."""
-
-    def __init__(self, bounds: Floats) -> None:
-        """``bounds`` are sorted. Few of them are used: each is added when the one before is removed."""
-        self.costs: list[Cost] = []
-        """A heap."""
-        self._bounds = map(tuple, map(np.ndarray.tolist, bounds.T))
-        self._last = next(self._bounds, None)
-        self.push(self._last)
-
-    def push(self, cost: Cost | None) -> None:
-        """Add a node."""
-        if cost is not None:
-            heapq.heappush(self.costs, cost)
-
-    def pop(self) -> int:
-        """Remove the node of the least bound."""
-        cost = heapq.heappop(self.costs)
-        if cost is self._last:
-            self._last = next(self._bounds, None)
-            self.push(self._last)
-        return int(cost[-1])
-
-
-@dataclass
 class NodeCandidates:
-    """The candidates for tasks of one shape by node, and the nodes by a lower bound of their cost."""
+    """The candidates for tasks of one shape by node, and the nodes by lower bounds of their cost."""
 
-    scores: Floats  # (N,): the score of each node for the task.
-    ordered: Rows  # The candidates, node by node, those of a node by cost.
-    ends: Rows  # (N,): where those of each node end.
-    nodes: Rows  # The nodes on which evictions could place the task, in order.
-    heap: NodeHeap
+    def __init__(self, scores: Floats, ordered: Rows, ends: Rows, bounds: Floats) -> None:
+        """``bounds``: the parts of costs, sorted; the last part is the row of the node. Few of them are used."""
+        self.scores = scores  # (N,): the score of each node for the task.
+        self.ordered, self._ends = ordered, ends  # The candidates, node by node, those of a node by cost.
+        self.heap: list[Cost] = []  # Each of the bounds is added when the one before is removed.
+        self._bounds = map(tuple, map(np.ndarray.tolist, bounds.T))
+        self._add_next()
 
     def on(self, node: int) -> Rows:
         """Return the candidates on a node, the cheapest first."""
-        return self.ordered[self.ends[node - 1] if node else 0 : self.ends[node]]
+        return self.ordered[self._ends[node - 1] if node else 0 : self._ends[node]]
+
+    def pop(self) -> int:
+        """Remove the node of the least bound from the heap."""
+        cost = heapq.heappop(self.heap)
+        if cost is self._last:
+            self._add_next()
+        return int(cost[-1])
+
+    def _add_next(self) -> None:
+        self._last: Cost | None = next(self._bounds, None)
+        if self._last is not None:
+            heapq.heappush(self.heap, self._last)
 
 
 @dataclass
@@ -103,8 +91,6 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
     counts = np.bincount(ledger.node[rows], minlength=len(within))
     ends, nodes = counts.cumsum(), np.flatnonzero(counts)
-    if not len(rows):
-        return NodeCandidates(scores.copy(), rows, ends, nodes, NodeHeap(np.empty((0, 0))))
     starts = (ends - counts)[nodes]
     costs = candidates.least_cost.take(rows, axis=1)
     least = costs.take(starts, axis=1)
@@ -117,5 +103,4 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     varying = (keys != keys[:, :1]).any(axis=1)
     order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
     order = order[(enough & ~infeasible[nodes])[order]]
-    bounds = np.concatenate([keys, nodes[None]]).take(order, axis=1)
-    return NodeCandidates(scores.copy(), rows, ends, bounds[-1].astype(np.intp), NodeHeap(bounds))
+    return NodeCandidates(scores.copy(), rows, ends, np.concatenate([keys, nodes[None]]).take(order, axis=1))

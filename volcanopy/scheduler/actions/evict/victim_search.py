@@ -11,6 +11,7 @@
 Amounts are compared before anything is tried in the ledger.
 """
 
+import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -136,8 +137,8 @@ class VictimSearch:
         self._eligible = [rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules]
         candidates = self._sort_nodes(task)
         gangs = set[int]()
-        for node in candidates.nodes.tolist():
-            rows = self._may_be_evicted(candidates.on(node))
+        while candidates.heap:
+            rows = self._may_be_evicted(candidates.on(candidates.pop()))
             bundles = self._bundles.split(rows)
             alone = [bundle for bundle in bundles if bundle.breaks and bundle.job not in gangs]
             together = [bundle for bundle in bundles if not bundle.breaks]
@@ -216,15 +217,14 @@ class VictimSearch:
 
     def _place_with_evictions(self, task: TaskView, state: ShapeState, candidates: NodeCandidates) -> bool:
         heap = candidates.heap
-        while heap.costs:
-            node = heap.pop()
+        while heap:
+            node = candidates.pop()
             mark, before = self._statement.checkpoint(), len(self._statement.evicted)
             victims = self._try(task, node, state, candidates)
-            cost = None if victims is None else victims[0]
-            if cost is None or (heap.costs and cost > heap.costs[0]):
+            if victims is None or (heap and victims[0] > heap[0]):
                 self._statement.rollback(mark)
-                if cost is not None:
-                    heap.push(cost)
+                if victims is not None:
+                    heapq.heappush(heap, victims[0])
                 continue
             rows = self.victims[before:]
             changed = {node, *self._session.ledger.node[rows].tolist()}
@@ -249,7 +249,7 @@ class VictimSearch:
         rows = candidates.on(node)
         rows = rows[self._session.ledger.evictable(rows)]
         if len(rows):
-            candidates.heap.push((*least_cost(self._candidates, rows), -np.inf, node))
+            heapq.heappush(candidates.heap, (*least_cost(self._candidates, rows), -np.inf, node))
 
     def _try(self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates) -> Victims | None:
         """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
@@ -332,14 +332,12 @@ class VictimSearch:
 
     def _allowed(self, task: TaskView, rows: Sequence[int]) -> set[int]:
         """Return those of these tasks that the rules and the plugins allow to evict for a task."""
-        ledger, known = self._session.ledger, self._candidates
-        by_rule: dict[int, list[TaskView]] = {}
-        for row, number in zip(rows, known.rule_of[list(rows)].tolist(), strict=True):
-            by_rule.setdefault(number, []).append(TaskView(ledger, row))
-        allowed: set[int] = set()
-        for number, rule in enumerate(known.rules):
-            if number in by_rule and self._eligible[number]:
-                allowed.update(view.row for view in rule.evictable(task, by_rule[number]))
+        ledger, allowed = self._session.ledger, set[int]()
+        numbers = self._candidates.rule_of[list(rows)].tolist()
+        for number, rule in enumerate(self._candidates.rules):
+            asked = [TaskView(ledger, row) for row, own in zip(rows, numbers, strict=True) if own == number]
+            if asked and self._eligible[number]:
+                allowed.update([view.row for view in rule.evictable(task, asked)])
         return allowed
 
     def _evict(self, bundle: Bundle) -> None:
@@ -361,11 +359,12 @@ class VictimSearch:
         rows = rows[self._session.ledger.evictable(rows)]
         jobs = self._session.snapshot.tasks.job[rows].tolist()
         excluded, placed, only = self._excluded_jobs, self._new_gangs, self.only
-        allowed = [(row, job) for row, job in zip(rows.tolist(), jobs, strict=True) if only is None or row in only]
         return [
             row
-            for row, job in allowed
-            if job not in excluded and not (job in placed and breaks_new_gang(self._session, (row,)))
+            for row, job in zip(rows.tolist(), jobs, strict=True)
+            if (only is None or row in only)
+            and job not in excluded
+            and not (job in placed and breaks_new_gang(self._session, (row,)))
         ]
 
     def _sort_nodes(self, task: TaskView) -> NodeCandidates:
