@@ -13,7 +13,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows, sums_by
+from volcanopy.scheduler.model.resources import Floats, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.task_status import HOLDING, READY
 
 Cost = tuple[float, ...]
@@ -52,11 +52,14 @@ class Candidates:
         self.rows: Rows = np.concatenate(parts)  # All of them in order.
         self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
-        nodes, owners = session.ledger.node[self.rows], table.job[self.rows]
-        self.by_node: Rows = self.rows[np.argsort(nodes, kind="stable")]  # Those of one node in order of cost.
-        self._in_order, self._by_job = self.rows, self.rows[np.lexsort((nodes, owners))]
+        self._in_order, self.by_node = self.rows, _grouped(self.rows, session.ledger.node)  # Those of a node by cost.
+        self._by_job = _grouped(self.by_node, table.job)
+        self._owners = table.job[self._by_job]
         self._own, self._queue = int(table.job[task.row]), int(session.snapshot.jobs.queue[table.job[task.row]])
         self._losers: dict[int, list[int]] = {}
+        self._losing = [
+            queue for queue in np.bincount(costs.queue[self.rows]).nonzero()[0].tolist() if self.losers(queue)
+        ]
         self._simple: Mask = ~structured(session)
         ones, zeros = np.ones(count), np.zeros(count)
         self.alone: Floats = np.stack(
@@ -79,16 +82,17 @@ class Candidates:
         self._moves = len(ledger.moved)
         if not self._stale.any():
             return
-        self.rows = self._in_order[ledger.evictable(self._in_order)]
+        runs = ledger.evictable()
+        self.rows = self._in_order[runs[self._in_order]]
         self.breakable: Mask = np.zeros(len(self._stale), dtype=np.bool_)
         """(J,): whether the gang of a job may be broken: all its members with a node are candidates."""
         if self._breaks_gangs:
             counted = np.bincount(owner[self.rows], minlength=len(self._stale))
             self.breakable = counted == ledger.job_counts[HOLDING].sum(axis=0)
             self.breakable[self._own] = False
-        rows, before = self._by_job[self._stale[owner[self._by_job]]], self.is_evictable.copy()
+        rows, before = self._by_job[self._stale[self._owners]], self.is_evictable.copy()
         self.is_evictable[rows] = False
-        self._set_bounds(rows[ledger.evictable(rows)])
+        self._set_bounds(rows[runs[rows]])
         self._set_share_losses()
         self._stale[:] = False
         rows = np.flatnonzero(before != self.is_evictable)
@@ -106,7 +110,8 @@ class Candidates:
         starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         breaks = (surplus >= 0) & (here >= surplus) & self._simple[owners]
-        self.least_cost[:, rows] = self.alone.take(rows, axis=1)
+        broke = rows[self.least_cost[2, rows] > 0]
+        self.least_cost[:, broke] = self.alone[:, broke]
         self.least_cost[2, rows] = breaks
         for part in _SUMS if breaks.any() else ():
             whole = np.bincount(owners, weights=self.alone[part, rows], minlength=len(jobs))
@@ -115,16 +120,13 @@ class Candidates:
 
     def _set_share_losses(self) -> None:
         """Compute whether a queue falls below its share by the eviction of each candidate, or of its job if that breaks."""
-        snapshot, jobs = self._session.snapshot, self._session.snapshot.jobs
-        owners = snapshot.tasks.job[self.rows]
-        queues = jobs.queue[owners]
-        for queue in np.flatnonzero(np.bincount(queues)).tolist():
-            if losers := self.losers(queue):
-                those = np.flatnonzero(queues == queue)
-                lost, breaks = snapshot.requests(self.rows[those]), self.least_cost[2, self.rows[those]] > 0
-                if breaks.any():
-                    lost = np.where(breaks, sums_by(owners[those], lost, len(jobs))[:, owners[those]], lost)
-                self.least_cost[0, self.rows[those]] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
+        snapshot, count = self._session.snapshot, len(self._session.snapshot.jobs)
+        for queue in self._losing:
+            rows = self.rows[self._costs.queue[self.rows] == queue]
+            lost, breaks, owners = snapshot.requests(rows), self.least_cost[2, rows] > 0, snapshot.tasks.job[rows]
+            if breaks.any():
+                lost = np.where(breaks, sums_by(owners, lost, count)[:, owners], lost)
+            self.least_cost[0, rows] = self._costs.losses.costs(dict.fromkeys(self.losers(queue), lost.T))[0]
 
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
@@ -139,6 +141,8 @@ class Candidates:
 
     def share_losses(self, rows: Sequence[int]) -> tuple[float, float]:
         """Return how many of the queues of these evicted tasks are below their shares, and what they lack."""
+        if not self._losing:
+            return (0.0, 0.0)
         queues = set(self._costs.queue[list(rows)].tolist())
         losers = dict.fromkeys(loser for queue in sorted(queues) for loser in self.losers(queue))
         if not losers:
@@ -146,6 +150,12 @@ class Candidates:
         none = np.zeros((1, len(self._session.snapshot.axis)), dtype=np.int64)
         below, lacking = self._costs.losses.costs(dict.fromkeys(losers, none))
         return (float(below[0]), float(lacking[0]))
+
+
+def _grouped(rows: Rows, owner: Index) -> Rows:
+    """Return these tasks sorted by the (T,) number from 0 of their owner, those of one owner in their order."""
+    owners = owner[rows]  # numpy sorts small types by radix
+    return rows[np.argsort(owners.astype(np.min_scalar_type(owners.max(initial=0))), kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,5 @@
 """One search for the cheapest exchange: in which hypernode a job is placed, and which victims are evicted there."""
 
-import copy
 from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -59,14 +58,6 @@ class DomainSearch:
         self._eligible = True
         self._is_unrestricted = False  # Whether the whole cluster was searched at once.
         self.is_feasible = True  # Whether the tasks could be placed if all candidates were gone.
-
-    def with_rules(self, rules: Sequence[Rule]) -> "DomainSearch":
-        """Return a search for the same tasks by other rules, before it begins."""
-        other = copy.copy(self)
-        other._rules, other._trace, other._eligible, other.is_feasible = rules, Trace(), True, True
-        for name in ("_candidates", "_jobs"):
-            other.__dict__.pop(name, None)
-        return other
 
     @cached_property
     def _candidates(self) -> Candidates:

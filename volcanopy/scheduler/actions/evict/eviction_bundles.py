@@ -60,10 +60,9 @@ class Bundles:
                 single += members[:surplus]
                 if len(members) > surplus:
                     bundles += self._whole(row)
-        bundles += self._single(single)
-        rank = self._candidates.rank
-        bundles.sort(key=lambda bundle: (*bundle.cost, rank[bundle.rows[0]]))
-        return bundles
+        rank = self._candidates.rank.item
+        in_order = self._single(sorted(single, key=rank))  # the order of their costs, too
+        return sorted(in_order + bundles, key=lambda each: (*each.cost, rank(each.rows[0]))) if bundles else in_order
 
     def choices(self, rows: Sequence[int]) -> tuple[list[Bundle], dict[int, int]]:
         """Return all bundles to choose from among these candidates, and how many single ones of each job at most.

@@ -93,7 +93,7 @@ class GangEviction:
             applied = search.apply_cheapest(self._failures.rejected)
             if not applied and search.is_feasible and 0 < len(own_queue) < len(rules):
                 # perhaps its queue may not reclaim all that it needs
-                search = search.with_rules(own_queue)
+                search = DomainSearch(self._searches, statement, job, rows, own_queue)
                 applied = search.apply_cheapest(self._failures.rejected)
             if not applied:
                 if tie := search.tie():

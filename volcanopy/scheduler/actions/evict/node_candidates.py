@@ -1,7 +1,6 @@
 """The nodes on which evictions could place a task, by a lower bound of the cost of the victims there; what free amounts allow."""
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,21 +43,19 @@ class NodeCandidates:
             heapq.heappush(self.heap, self._last)
 
 
-@dataclass
 class ShapeState:
     """What a search knows about tasks of one shape in one hypernode."""
 
-    needed: Ints  # (R,): the request, below any amount where nothing is requested.
-    is_coupled: bool  # Whether placements elsewhere change the answer of a node.
-    full_since: int | None = None  # The number of changes in the ledger up to which no node had the free resources.
-    is_infeasible: bool = False  # Whether no evictions could place such a task.
-    candidates: NodeCandidates | None = None
-
-    @classmethod
-    def of(cls, session: Session, task: TaskView) -> "ShapeState":
-        """Return the state at the beginning."""
+    def __init__(self, session: Session, task: TaskView) -> None:
         request = task.request.values
-        return cls(np.where(request > 0, request, -UNLIMITED), session.hooks.couples_nodes(task))
+        self.needed: Ints = np.where(request > 0, request, -UNLIMITED)
+        """(R,): the request, below any amount where nothing is requested."""
+        self.is_coupled = session.hooks.couples_nodes(task)  # Whether placements elsewhere change the answer of a node.
+        self.full_since: int | None = (
+            None  # The number of changes in the ledger up to which no node had free resources.
+        )
+        self.is_infeasible = False  # Whether no evictions could place such a task.
+        self.candidates: NodeCandidates | None = None
 
     def has_amounts(self, ledger: Ledger, node: int) -> bool:
         """Return whether a node has the amounts of the request once evicted pods have terminated."""
@@ -86,21 +83,22 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     ledger, within, scores = session.ledger, placement.is_in_reach, placement.scores(task)
     infeasible = session.placement.infeasible_nodes(task)
     rows = candidates.by_node
-    rows = rows[ledger.evictable(rows) & candidates.is_evictable[rows] & within[ledger.node[rows]]]
+    rows = rows[(ledger.evictable() & candidates.is_evictable)[rows] & within[ledger.node[rows]]]
     if task.best_effort:
         rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
     counts = np.bincount(ledger.node[rows], minlength=len(within))
     ends, nodes = counts.cumsum(), np.flatnonzero(counts)
     starts = (ends - counts)[nodes]
-    costs = candidates.least_cost.take(rows, axis=1)
-    least = costs.take(starts, axis=1)
-    varying = (costs != costs[:, :1]).any(axis=1)  # equal numbers would take as long as others
-    least[varying] = np.minimum.reduceat(costs[varying], starts, axis=1)
-    dims = np.flatnonzero(task.request.values)
-    freed = np.add.reduceat(session.snapshot.requests(rows)[dims], starts, axis=1)
-    enough = (freed + ledger.future[np.ix_(dims, nodes)] >= task.request.values[dims, None]).all(axis=0)
-    keys = np.concatenate([least, -scores[nodes][None]])
+    request, shapes, enough = task.request.values, session.snapshot.tasks.shape[rows], ~infeasible[nodes]
+    for dim in request.nonzero()[0]:  # one after the other: large arrays are slow
+        freed = np.add.reduceat(session.snapshot.shapes.request.values[dim][shapes], starts)
+        enough &= freed + ledger.future[dim, nodes] >= request[dim]
+    keys = np.stack([*(_least(part[rows], starts) for part in candidates.least_cost), -scores[nodes]])
     varying = (keys != keys[:, :1]).any(axis=1)
     order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
-    order = order[(enough & ~infeasible[nodes])[order]]
-    return NodeCandidates(scores.copy(), rows, ends, np.concatenate([keys, nodes[None]]).take(order, axis=1))
+    return NodeCandidates(scores.copy(), rows, ends, np.stack([*keys, nodes]).take(order[enough[order]], axis=1))
+
+
+def _least(costs: Floats, starts: Rows) -> Floats:
+    """Return the least of each segment of the costs, which are often equal."""
+    return costs[starts] if (costs == costs[:1]).all() else np.minimum.reduceat(costs, starts)

@@ -114,7 +114,7 @@ class VictimSearch:
         key = (self._session.hooks.cache_key(task), self._domain_of(task))
         state = self._of_shape.get(key)
         if state is None:
-            state = self._of_shape[key] = ShapeState.of(self._session, task)
+            state = self._of_shape[key] = ShapeState(self._session, task)
         if self._place_without_evictions(task, state):
             return True
         if not state.is_infeasible and state.candidates is None and (limits := self._session.limits) is not None:
