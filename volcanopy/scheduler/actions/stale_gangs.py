@@ -68,6 +68,5 @@ def _evict(session: Session, job: JobView, after: str) -> None:
         return
     cause = f"{REASON}: gang ran with {job.ready_count}/{job.min_available} required pods for more than {after}"
     with session.statement() as statement:
-        for row in rows.tolist():
-            statement.evict(row, REASON)
+        statement.evict_all(rows, REASON)
         session.commit(statement, cause=cause)

@@ -55,11 +55,13 @@ class Candidates:
         self._in_order, self.by_node = self.rows, _grouped(self.rows, session.ledger.node)  # Those of a node by cost.
         self._by_job = _grouped(self.by_node, table.job)
         self._owners = table.job[self._by_job]
-        self._own, self._queue = int(table.job[task.row]), int(session.snapshot.jobs.queue[table.job[task.row]])
-        self._losers: dict[int, list[int]] = {}
-        self._losing = [
-            queue for queue in np.bincount(costs.queue[self.rows]).nonzero()[0].tolist() if self.losers(queue)
-        ]
+        self._own = int(table.job[task.row])
+        losses, own = costs.losses, int(session.snapshot.jobs.queue[self._own])
+        self.losers: dict[int, list[int]] = {}
+        """By queue of candidates, if there are any, the queues that lose what is evicted and may fall below their shares."""
+        for queue in np.bincount(costs.queue[self.rows]).nonzero()[0].tolist():
+            if losers := losses.losers(queue, own):
+                self.losers[queue] = losers
         self._simple: Mask = ~structured(session)
         ones, zeros = np.ones(count), np.zeros(count)
         self.alone: Floats = np.stack(
@@ -121,30 +123,22 @@ class Candidates:
     def _set_share_losses(self) -> None:
         """Compute whether a queue falls below its share by the eviction of each candidate, or of its job if that breaks."""
         snapshot, count = self._session.snapshot, len(self._session.snapshot.jobs)
-        for queue in self._losing:
+        for queue, losers in self.losers.items():
             rows = self.rows[self._costs.queue[self.rows] == queue]
             lost, breaks, owners = snapshot.requests(rows), self.least_cost[2, rows] > 0, snapshot.tasks.job[rows]
             if breaks.any():
                 lost = np.where(breaks, sums_by(owners, lost, count)[:, owners], lost)
-            self.least_cost[0, rows] = self._costs.losses.costs(dict.fromkeys(self.losers(queue), lost.T))[0]
+            self.least_cost[0, rows] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
 
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""
         nodes = self._session.ledger.node[self.rows]
         return max(int(within.sum()), int(within[nodes].sum())) <= defaults.COMPARED_CANDIDATES
 
-    def losers(self, queue: int) -> list[int]:
-        """Return the queues that lose what is evicted in a queue, and may fall below their shares."""
-        if queue not in self._losers:
-            self._losers[queue] = self._costs.losses.losers(queue, self._queue)
-        return self._losers[queue]
-
     def share_losses(self, rows: Sequence[int]) -> tuple[float, float]:
         """Return how many of the queues of these evicted tasks are below their shares, and what they lack."""
-        if not self._losing:
-            return (0.0, 0.0)
-        queues = set(self._costs.queue[list(rows)].tolist())
-        losers = dict.fromkeys(loser for queue in sorted(queues) for loser in self.losers(queue))
+        queues = set(self._costs.queue[list(rows)].tolist()) if self.losers else ()
+        losers = dict.fromkeys(loser for queue in sorted(queues) for loser in self.losers.get(queue, ()))
         if not losers:
             return (0.0, 0.0)
         none = np.zeros((1, len(self._session.snapshot.axis)), dtype=np.int64)

@@ -96,7 +96,7 @@ class CheaperSets:
         for choices, numbers in zip(lists, chosen.T, strict=True):
             costs += choices.costs[:, numbers]
             highest = np.maximum(highest, choices.costs[1, numbers])
-            for loser in self._candidates.losers(choices.queue):
+            for loser in self._candidates.losers.get(choices.queue, ()):
                 lost[loser] = lost.get(loser, 0) + choices.amounts[numbers]
         costs[1] = highest
         if lost:

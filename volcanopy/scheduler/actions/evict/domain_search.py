@@ -54,6 +54,7 @@ class DomainSearch:
             self._of_shape.setdefault(session.hooks.cache_key(task), []).append(task)
         lacking = session.gangs.shortfall(job) - job.waiting_count
         self._needed_count = 1 if self._starts else max(1, lacking, len(needed))
+        self._jobs = self._key_of(rules)
         self._trace = Trace()
         self._eligible = True
         self._is_unrestricted = False  # Whether the whole cluster was searched at once.
@@ -64,12 +65,8 @@ class DomainSearch:
         """Who may be evicted: of jobs that may not evict at all this is not asked."""
         return self._shared.candidates(self._rules, self._first, self._jobs)
 
-    @cached_property
-    def _jobs(self) -> Hashable:
-        """What jobs have in common whose tasks may evict the same candidates; None for a job that has tasks on nodes."""
-        return self._key_of(self._rules)
-
     def _key_of(self, rules: Sequence[Rule]) -> Hashable:
+        """Return what jobs have in common whose tasks may evict the same candidates; None for one with tasks on nodes."""
         job = self._job
         if self._session.ledger.job_counts[HOLDING, job.row].any() or job.allocated.values.any():
             return None

@@ -7,6 +7,7 @@ the others without purpose, so all of them are one bundle, on whatever nodes the
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class Bundles:
 
     def __init__(self, session: Session, candidates: Candidates) -> None:
         self._session, self._candidates = session, candidates
+        self.surplus = partial(session.snapshot.jobs.surplus, session.ledger.job_counts)
         self._structured = structured(session)
         self._whole_jobs: dict[int, list[Bundle]] = {}
         """The bundle of each job as a whole, after ``_moves`` changes of tasks."""
@@ -88,10 +90,6 @@ class Bundles:
         cost[1:3] = max(bundle.cost[1] for bundle in bundles), sum(bundle.breaks for bundle in bundles)
         cost[0], cost[5] = self._candidates.share_losses(rows)
         return tuple(cost.tolist())
-
-    def surplus(self, jobs: Iterable[int]) -> dict[int, int]:
-        """Return how many tasks each job has above its minimum."""
-        return self._session.snapshot.jobs.surplus(self._session.ledger.job_counts, jobs)
 
     def _single(self, rows: list[int]) -> list[Bundle]:
         """Return a bundle of each of these tasks."""

@@ -62,7 +62,6 @@ VictimKeys = Callable[[Rows], Ints]  # (K, M): keys that order M tasks as victim
 class VictimOrder:
     """The order of all tasks that could be evicted, the cheapest first."""
 
-    by_cost: Rows
     ranks: Ints  # (T,): the position of each by cost.
     classes: Ints  # (T,): the class of each: tasks of one class are equally important.
 
@@ -133,7 +132,7 @@ class EvictionCosts(TaskCosts):
         """What queues lose of their fair shares."""
         self._by_queue: dict[int, Rows] = {}
         self._orders: dict[VictimKeys | None, VictimOrder] = {}
-        self.rows = self.order(None).by_cost
+        self.rows = rows[np.argsort(self.order(None).ranks[rows])]
 
     def of_queue(self, queue: int) -> Rows:
         """Return those of ``rows`` in a queue."""
@@ -195,16 +194,11 @@ class EvictionCosts(TaskCosts):
             importance = np.concatenate([keys(rows), importance])
         classes, ranks = np.zeros((2, len(snapshot.tasks)), dtype=np.int64)
         classes[rows] = _ranked(importance)
-        of_task = (
-            self._last_first,
-            -snapshot.jobs.created[snapshot.tasks.job],
-            self.seconds,
-            self.size,
-            self.lost_work,
-        )
-        rows = rows[np.lexsort([key[rows] for key in (*of_task, classes)])]
+        age = -snapshot.jobs.created[snapshot.tasks.job]
+        of_tasks = (self._last_first, age, self.seconds, self.size, self.lost_work, classes)
+        rows = rows[np.lexsort([key[rows] for key in of_tasks])]
         ranks[rows] = np.arange(len(rows))
-        return VictimOrder(rows, ranks, classes)
+        return VictimOrder(ranks, classes)
 
 
 def _ranked(columns: Ints) -> Ints:

@@ -93,12 +93,7 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     for dim in request.nonzero()[0]:  # one after the other: large arrays are slow
         freed = np.add.reduceat(session.snapshot.shapes.request.values[dim][shapes], starts)
         enough &= freed + ledger.future[dim, nodes] >= request[dim]
-    keys = np.stack([*(_least(part[rows], starts) for part in candidates.least_cost), -scores[nodes]])
+    keys = np.stack([*(np.minimum.reduceat(part[rows], starts) for part in candidates.least_cost), -scores[nodes]])
     varying = (keys != keys[:, :1]).any(axis=1)
     order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
     return NodeCandidates(scores.copy(), rows, ends, np.stack([*keys, nodes]).take(order[enough[order]], axis=1))
-
-
-def _least(costs: Floats, starts: Rows) -> Floats:
-    """Return the least of each segment of the costs, which are often equal."""
-    return costs[starts] if (costs == costs[:1]).all() else np.minimum.reduceat(costs, starts)
