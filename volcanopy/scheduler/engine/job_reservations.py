@@ -158,7 +158,7 @@ class JobReservations:
         if len(below):
             # Disruption budgets depend on the order: by name, not by arrival.
             named = rows[below][np.argsort(table.keys[rows[below]].astype(np.str_))]
-            views = [self._cluster.task(row) for row in named.tolist()]
+            views = list(map(self._cluster.task, named.tolist()))
             preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             leaving = leaving._replace(end=np.where(now, self._now, leaving.end), known=leaving.known | now)

@@ -79,7 +79,7 @@ def victims(votes: Tiers, protect: Method, purpose: Any) -> Method:
                 allowed = method(preemptor, candidates, purpose)
                 if allowed is None:
                     continue
-                rows = {candidate.row for candidate in allowed}
+                rows = set() if agreed is None else {candidate.row for candidate in allowed}
                 agreed = list(allowed) if agreed is None else [victim for victim in agreed if victim.row in rows]
                 if not agreed:
                     break

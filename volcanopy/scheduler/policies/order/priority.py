@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import ClassVar
 
-import numpy as np
-
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -35,8 +33,10 @@ class Priority(Plugin[NoArguments], Victims, Order):
         own = preemptor.job
         if own is None:
             return []
-        tasks, jobs, rows = self.cluster.snapshot.tasks, self.cluster.snapshot.jobs, [each.row for each in candidates]
-        owners = tasks.job[rows]
-        within, between = tasks.priority[rows] < preemptor.priority, jobs.priority[owners] < own.priority
-        is_lower = np.where(owners == own.row, within, between) & (owners != NONE)
-        return list(compress(candidates, is_lower.tolist()))
+        rows, row, priority, within = [each.row for each in candidates], own.row, own.priority, preemptor.priority
+        owners, tasks = self.cluster.snapshot.tasks.job[rows], self.cluster.snapshot.tasks.priority[rows].tolist()
+        of_rows = zip(owners.tolist(), self.cluster.snapshot.jobs.priority[owners].tolist(), tasks, strict=True)
+        lower = [
+            job != NONE and (of_task < within if job == row else of_job < priority) for job, of_job, of_task in of_rows
+        ]
+        return list(compress(candidates, lower))
