@@ -1,7 +1,6 @@
 """priority: jobs and tasks of higher priority come first and may preempt those of lower priority."""
 
 from collections.abc import Sequence
-from itertools import compress
 from typing import ClassVar
 
 from volcanopy.scheduler.ledger.views import TaskView
@@ -33,10 +32,11 @@ class Priority(Plugin[NoArguments], Victims, Order):
         own = preemptor.job
         if own is None:
             return []
-        rows, row, priority, within = [each.row for each in candidates], own.row, own.priority, preemptor.priority
-        owners, tasks = self.cluster.snapshot.tasks.job[rows], self.cluster.snapshot.tasks.priority[rows].tolist()
-        of_rows = zip(owners.tolist(), self.cluster.snapshot.jobs.priority[owners].tolist(), tasks, strict=True)
-        lower = [
-            job != NONE and (of_task < within if job == row else of_job < priority) for job, of_job, of_task in of_rows
+        snapshot, rows = self.cluster.snapshot, [candidate.row for candidate in candidates]
+        priority, of_job, owners = preemptor.priority, own.priority, snapshot.tasks.job[rows]
+        priorities = zip(snapshot.tasks.priority[rows].tolist(), snapshot.jobs.priority[owners].tolist(), strict=True)
+        return [
+            candidate
+            for candidate, job, (within, between) in zip(candidates, owners.tolist(), priorities, strict=True)
+            if job != NONE and (within < priority if job == own.row else between < of_job)
         ]
-        return list(compress(candidates, lower))
