@@ -3,17 +3,23 @@
 from random import Random
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from tests.scheduler.actions.test_eviction_by_need import CLASSES, chart, crowd, evicted
 from tests.scheduler.random_cases import evicting_config
 from tests.scheduler.reference import eviction_search
-from volcanopy.scheduler.actions.evict import rejected_requests
+from volcanopy.scheduler.actions.evict import evicting_actions, rejected_requests
+from volcanopy.scheduler.actions.evict.candidates import Candidates
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
+from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
 from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
+from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.actions.evict.victim_search import VictimSearch
 from volcanopy.scheduler.core import builtin, schedule
+from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.engine.shares.share_rules import ShareRules
+from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.plan import Evict
 from volcanopy.scheduler.policies.order.drf import Drf
@@ -42,6 +48,56 @@ def test_the_search_equals_the_slow_one(monkeypatch: pytest.MonkeyPatch) -> None
         evicting += bool(slow.of(Evict))
         assert str(slow) == plan, text
     assert evicting > CASES / 4
+
+
+def test_candidates_are_those_of_a_new_list_after_evictions() -> None:
+    evicted_rows = 0
+    for seed in range(CASES):
+        text, chosen = case(seed)
+        dice, session = Random(seed), Session(snapshot(text), chosen)
+        costs = EvictionCosts(session)
+        for queue, jobs in evicting_actions._waiting_jobs(session):
+            for action in {"preempt", "reclaim", "gangpreempt", "gangreclaim"} & set(chosen.actions):
+                rules = rules_for(session, costs, queue, action)
+                task = TaskView(session.ledger, int(jobs[0][1][0]))
+                updated = Candidates(session, costs, rules, task, breaks_gangs=True)
+                with session.statement() as statement:
+                    rows = dice.sample(updated.rows.tolist(), len(updated.rows) // 3)
+                    statement.evict_all(np.array(rows, dtype=np.intp), "")
+                    updated.update()
+                    new = Candidates(session, costs, rules, task, breaks_gangs=True)
+                    assert_equal(updated, new)
+                    evicted_rows += len(rows)
+                updated.update()  # the evictions were undone
+                assert_equal(updated, Candidates(session, costs, rules, task, breaks_gangs=True))
+    assert evicted_rows > CASES
+
+
+def assert_equal(updated: Candidates, new: Candidates) -> None:
+    """The candidates, the gangs that may be broken, what is free without them, and the bounds of their costs."""
+    assert updated.rows.tolist() == new.rows.tolist()
+    assert updated.is_evictable.tolist() == new.is_evictable.tolist()
+    assert (updated.amounts == new.amounts).all()
+    assert (updated.breakable == new.breakable).all()
+    bounds, expected = updated.least_cost[:, new.rows], new.least_cost[:, new.rows]
+    bounds[1], expected[1] = (np.unique(classes, return_inverse=True)[1] for classes in (bounds[1], expected[1]))
+    assert (bounds == expected).all()  # of the classes the order
+
+
+def test_each_victim_and_each_task_is_moved_once_where_the_first_node_is_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved, move = list[int](), Ledger.move
+
+    def recorded(self: Ledger, task: int, *to: Any) -> tuple[int, int]:
+        moved.append(task)
+        return move(self, task, *to)
+
+    monkeypatch.setattr(Ledger, "move", recorded)
+    jobs = "".join(f"job w{number} priority=high: 1 x cpu=1\n" for number in range(4))
+    plan = decide(full(5, jobs), config("priority, gang | predicates", "preempt"))
+    assert len(evicted(plan)) == 4
+    assert len(moved) == len(set(moved)) == 8
 
 
 def full(nodes: int, gangs: str) -> str:
