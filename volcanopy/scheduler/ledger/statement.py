@@ -78,15 +78,13 @@ class Statement:
 
     def evict(self, task: int, reason: str) -> None:
         """Evict a running task, or one that this session binds: that one does not start."""
-        self.evict_all(self._ledger.single(task), reason)
+        self._move(task, Status.RELEASING, int(self._ledger.node[task]))
+        self._note_evictions([task], reason)
 
     def evict_all(self, tasks: Rows, reason: str) -> None:
         """Evict running tasks, all at once."""
         self._move_all(tasks, Status.RELEASING, self._ledger.node[tasks].astype(np.intp))
-        rows = tasks.tolist()
-        self._ledger.evictions.update(dict.fromkeys(rows, reason))
-        self.evicted += [(task, reason) for task in rows]
-        self._undo.append(lambda: self._forget_evictions(rows))
+        self._note_evictions(tasks.tolist(), reason)
 
     def restore(self, task: int) -> None:
         """Cancel an eviction, of this statement or an earlier one."""
@@ -140,6 +138,11 @@ class Statement:
             return
         before, nodes_before = self._ledger.move_all(tasks, status, nodes)
         self._undo.append(lambda: self._ledger.move_all(tasks, before, nodes_before))
+
+    def _note_evictions(self, tasks: Sequence[int], reason: str) -> None:
+        self._ledger.evictions.update(dict.fromkeys(tasks, reason))
+        self.evicted += [(task, reason) for task in tasks]
+        self._undo.append(lambda: self._forget_evictions(tasks))
 
     def _forget_evictions(self, tasks: Sequence[int]) -> None:
         for task in tasks:

@@ -36,8 +36,8 @@ class CounterEvictions:
         session, owners = self._session, self._session.snapshot.tasks.job
         own = int(owners[preemptors[0].row])
         jobs = dict.fromkeys(owners[list(victims)].tolist())
-        views = {row: JobView(session.ledger, row) for row in jobs}
-        asking = [row for row, job in views.items() if row == own or any(ask(job, True) for ask in self._may_ask)]
+        views = [JobView(session.ledger, row) for row in jobs]
+        asking = [job.row for job in views if job.row == own or any(ask(job, True) for ask in self._may_ask)]
         if not asking:  # before any task is moved
             return None
         mark = statement.checkpoint()

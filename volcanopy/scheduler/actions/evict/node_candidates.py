@@ -75,7 +75,7 @@ class ShapeState:
 
 def least_cost(candidates: Candidates, rows: Rows) -> Cost:
     """Return a lower bound of the cost of evicting any of these candidates."""
-    return tuple(candidates.least_cost[:, rows].min(axis=1).tolist())
+    return tuple(candidates.least_cost.take(rows, axis=1).min(axis=1).tolist())
 
 
 def node_candidates(session: Session, candidates: Candidates, task: TaskView, placement: Placement) -> NodeCandidates:

@@ -226,7 +226,7 @@ class VictimSearch:
                 if victims is not None:
                     heapq.heappush(heap, victims[0])
                 continue
-            rows = self.victims[before:]
+            rows = [row for row, _ in self._statement.evicted[before:]]
             changed = {node, *self._session.ledger.node[rows].tolist()}
             self._pipeline(task, node)
             job = self._counter.returning_job(self._statement, [task], rows)
