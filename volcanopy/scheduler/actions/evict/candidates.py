@@ -63,10 +63,9 @@ class Candidates:
             if losers := losses.losers(queue, own):
                 self.losers[queue] = losers
         self._simple: Mask = ~structured(session)
-        ones, zeros = np.ones(count), np.zeros(count)
-        self.alone: Floats = np.stack(
-            [zeros, classes, zeros, costs.lost_work, costs.size, zeros, ones, costs.seconds], dtype=np.float64
-        )
+        no_cost = np.zeros(count)
+        parts_of_cost = (no_cost, classes, no_cost, costs.lost_work, costs.size, no_cost, np.ones(count), costs.seconds)
+        self.alone: Floats = np.stack(parts_of_cost, dtype=np.float64)
         """(8, T): the cost of the eviction of each task alone, without what queues lose."""
         self.least_cost: Floats = self.alone.copy()
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
