@@ -93,7 +93,9 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     for dim in request.nonzero()[0]:  # one after the other: large arrays are slow
         freed = np.add.reduceat(session.snapshot.shapes.request.values[dim][shapes], starts)
         enough &= freed + ledger.future[dim, nodes] >= request[dim]
-    keys = np.stack([*(np.minimum.reduceat(part[rows], starts) for part in candidates.least_cost), -scores[nodes]])
+    parts = (part[rows] for part in candidates.least_cost)  # most of them are equal for all
+    least = [part[starts] if (part == part[:1]).all() else np.minimum.reduceat(part, starts) for part in parts]
+    keys = np.stack([*least, -scores[nodes]])
     varying = (keys != keys[:, :1]).any(axis=1)
     order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
     return NodeCandidates(scores.copy(), rows, ends, np.stack([*keys, nodes]).take(order[enough[order]], axis=1))
