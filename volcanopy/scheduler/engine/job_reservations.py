@@ -157,8 +157,8 @@ class JobReservations:
         below = np.flatnonzero(lower[owners] & table.preemptable[rows]) if lower.any() else ()
         if len(below):
             # Disruption budgets depend on the order: by name, not by arrival.
-            named = rows[below][np.argsort(table.keys[rows[below]].astype(np.str_))]
-            views = list(map(self._cluster.task, named.tolist()))
+            named = sorted(rows[below].tolist(), key=table.keys.item)
+            views = list(map(self._cluster.task, named))
             preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
             now = np.isin(rows, preemptable)
             leaving = leaving._replace(end=np.where(now, self._now, leaving.end), known=leaving.known | now)
