@@ -128,7 +128,7 @@ PARTS = """
             "class high value=9\nnode n1 cpu=3\njob low min=3: 3 x cpu=1 on=n1\njob a priority=high: 1 x cpu=1",
             Bundles,
             "_whole",
-            lambda bundles, job: bundles._single(job, bundles._running(bundles._session.snapshot.members(job))[:1]),
+            lambda bundles, job: bundles._single(bundles._running(bundles._session.snapshot.members(job))[:1]),
             "gang default/low is broken for default/a, but 2 of its pods stay",
         ),
         (
