@@ -69,6 +69,8 @@ COMPARED_SETS = 4096
 """The most sets that are compared; of more only the cheapest are followed."""
 RETURNED_SETS = 8
 """The most sets that are returned."""
+CANDIDATE_LISTS = 8
+"""The most lists of candidates that an action keeps: each has columns of all tasks."""
 COMPARED_CANDIDATES = 64
 """The most candidates and nodes of which all sets of victims for a gang are compared."""
 CONSOLIDATED_SHAPES = 4

@@ -36,8 +36,7 @@ class Candidates:
         self.rule_of: NDArray[np.int8] = np.full(count, len(rules), dtype=np.int8)
         """(T,): the number of the rule by which each task is a candidate; as many as there are rules where by none."""
         classes: Ints = np.zeros(count, dtype=np.int64)  # Tasks of one class are equally important.
-        parts = [np.empty(0, dtype=np.intp)]
-        first = 0
+        parts, first = [np.empty(0, dtype=np.intp)], 0
         for number, rule in enumerate(rules):
             rows = candidates(session, rule, task, rule.rows())
             rows = rows[session.ledger.evictable(rows) & (self.rule_of[rows] == len(rules))]
@@ -53,15 +52,13 @@ class Candidates:
         self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
         self._in_order, self.by_node = self.rows, _grouped(self.rows, session.ledger.node)  # Those of a node by cost.
-        self._by_job = _grouped(self.by_node, table.job)
+        self._by_job = _grouped(self.by_node, table.job)  # By job, those of a job by node, those of a node by cost.
         self._owners = table.job[self._by_job]
         self._own = int(table.job[task.row])
-        losses, own = costs.losses, int(session.snapshot.jobs.queue[self._own])
-        self.losers: dict[int, list[int]] = {}
+        own, queues = int(session.snapshot.jobs.queue[self._own]), np.bincount(costs.queue[self.rows]).nonzero()[0]
+        losers = {queue: costs.losses.losers(queue, own) for queue in queues.tolist()}
+        self.losers = {queue: losing for queue, losing in losers.items() if losing}
         """By queue of candidates, if there are any, the queues that lose what is evicted and may fall below their shares."""
-        for queue in np.bincount(costs.queue[self.rows]).nonzero()[0].tolist():
-            if losers := losses.losers(queue, own):
-                self.losers[queue] = losers
         self._simple: Mask = ~structured(session)
         no_cost = np.zeros(count)
         parts_of_cost = (no_cost, classes, no_cost, costs.lost_work, costs.size, no_cost, np.ones(count), costs.seconds)
@@ -171,6 +168,8 @@ class Searches:
         key = (tuple(rules), jobs, task.best_effort)
         known = self._candidates.get(key)
         if known is None:
+            if len(self._candidates) == defaults.CANDIDATE_LISTS:
+                del self._candidates[next(iter(self._candidates))]
             known = self._candidates[key] = Candidates(self.session, self.costs, rules, task, self.breaks_gangs)
         known.update()
         return known

@@ -35,8 +35,7 @@ class CounterEvictions:
             return None
         session, owners = self._session, self._session.snapshot.tasks.job
         own = int(owners[preemptors[0].row])
-        jobs = dict.fromkeys(owners[list(victims)].tolist())
-        views = [JobView(session.ledger, row) for row in jobs]
+        views = [JobView(session.ledger, row) for row in dict.fromkeys(owners[list(victims)].tolist())]
         asking = [job.row for job in views if job.row == own or any(ask(job, True) for ask in self._may_ask)]
         if not asking:  # before any task is moved
             return None
