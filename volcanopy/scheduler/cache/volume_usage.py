@@ -58,9 +58,7 @@ class AttachedVolumes:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of volumes by driver and node."""
-        return {
-            driver: {node: len(handles) for node, handles in nodes.items()} for driver, nodes in self._volumes.items()
-        }
+        return {driver: {node: len(used) for node, used in nodes.items()} for driver, nodes in self._volumes.items()}
 
     def _add(self, volume: Volume, node: str, count: int) -> None:
         driver, handle = volume

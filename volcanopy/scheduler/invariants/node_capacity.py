@@ -41,8 +41,6 @@ def _beyond(
     result = []
     for at, dim in zip(*np.nonzero(((requested > 0) & (taken > allocatable)).T), strict=True):
         resource = snapshot.axis.names[dim]
-        amounts = (
-            f"{quantity.text(resource, int(taken[dim, at]))} of {quantity.text(resource, int(allocatable[dim, at]))}"
-        )
-        result.append(f"node {snapshot.nodes.names[nodes[at]]} {what}: {amounts} {resource}")
+        has, most = (quantity.text(resource, int(amounts[dim, at])) for amounts in (taken, allocatable))
+        result.append(f"node {snapshot.nodes.names[nodes[at]]} {what}: {has} of {most} {resource}")
     return result

@@ -131,9 +131,7 @@ class Pools:
 
     def members(self, pool: int) -> Mask:
         """(J,): the jobs of a pool."""
-        mine = [
-            pool in limited or pool in bounded for limited, bounded in zip(self.counting, self.bounding, strict=True)
-        ]
+        mine = [pool in counts or pool in bounds for counts, bounds in zip(self.counting, self.bounding, strict=True)]
         return np.array(mine, dtype=np.bool_)[self.kind]
 
     def admitted_in(self, pool: int) -> Rows:

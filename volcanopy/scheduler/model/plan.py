@@ -48,9 +48,7 @@ class Claims(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         parts = [f"{choice.claim.partition('/')[2]}={choice.volume or 'new'}" for choice in self.volumes]
-        parts += [
-            f"{choice.claim.partition('/')[2]}={'+'.join(choice.names)}" for choice in self.devices if choice.names
-        ]
+        parts += [f"{each.claim.partition('/')[2]}={'+'.join(each.names)}" for each in self.devices if each.names]
         return ", ".join(parts)
 
 

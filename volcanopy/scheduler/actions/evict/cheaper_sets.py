@@ -115,9 +115,8 @@ class CheaperSets:
                 key = (members[0].cost[1], members[0].breaks, queue, self._freed(members[0].rows, needed).tobytes())
                 equal.setdefault(key, []).append(members[0])
                 continue
-            sets = self._subsets(
-                [bundle for bundle in members if not bundle.breaks], spare.get(job, len(members)), needed
-            )
+            single = [bundle for bundle in members if not bundle.breaks]
+            sets = self._subsets(single, spare.get(job, len(members)), needed)
             lists.append(self._choices([*sets, *([bundle] for bundle in members if bundle.breaks)], queue, needed))
         for (_, _, queue, _), members in equal.items():  # type: ignore[misc]
             most = self._most(members[0], needed)

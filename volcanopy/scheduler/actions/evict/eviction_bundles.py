@@ -145,10 +145,8 @@ class Bundles:
             members = self._running(part.rows)
             roles = [int(table.role[row]) for row in members]
             is_candidate = (self._candidates.rule_of[members] < len(self._candidates.rules)).all()
-            enough = len(members) <= surplus and all(
-                of_role.get(role, len(roles)) >= roles.count(role) for role in roles
-            )
-            if is_candidate and enough:
+            fits = len(members) <= surplus and all(of_role.get(role, len(roles)) >= roles.count(role) for role in roles)
+            if is_candidate and fits:
                 surplus -= len(members)
                 for role in roles:
                     if role in of_role:

@@ -51,9 +51,8 @@ class ShapeState:
         self.needed: Ints = np.where(request > 0, request, -UNLIMITED)
         """(R,): the request, below any amount where nothing is requested."""
         self.is_coupled = session.hooks.couples_nodes(task)  # Whether placements elsewhere change the answer of a node.
-        self.full_since: int | None = (
-            None  # The number of changes in the ledger up to which no node had free resources.
-        )
+        self.full_since: int | None = None
+        """The number of changes in the ledger up to which no node had free resources."""
         self.is_infeasible = False  # Whether no evictions could place such a task.
         self.candidates: NodeCandidates | None = None
 

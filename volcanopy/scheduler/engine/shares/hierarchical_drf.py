@@ -154,11 +154,9 @@ class Tree:
             if with_descendants and self._above[part] == self._part[queue]:
                 break  # the part of its own jobs
             siblings = self._children[self._above[part]] - self._jobs
-            sum_of_weights = sum(
-                self._weight[other] for other in siblings.tolist() if other >= 0 and has_request[other]
-            )
+            weights = sum(self._weight[other] for other in siblings.tolist() if other >= 0 and has_request[other])
             own = self._weight[part]
-            fraction *= own / (sum_of_weights if has_request[part] else sum_of_weights + own)
+            fraction *= own / (weights if has_request[part] else weights + own)
         return fraction
 
     def _parts_with_requests(self) -> Mask:

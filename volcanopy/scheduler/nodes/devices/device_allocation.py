@@ -180,9 +180,7 @@ class _DeviceSearch:
             own = device.item.attribute(name)
             if own is None:
                 return False
-            others = [
-                other for other in self.allocated if other.claim == device.claim and _applies(constraint, other.name)
-            ]
+            others = [each for each in self.allocated if each.claim == device.claim and _applies(constraint, each.name)]
             if any((other.item.attribute(name) == own) is (constraint.match_attribute is None) for other in others):
                 return False
         return True
