@@ -18,7 +18,7 @@ from volcanopy.api.model import Json
 from volcanopy.jobcontroller.naming import owner_reference, pod_group_name, pod_name
 from volcanopy.jobcontroller.observed import JobPod
 from volcanopy.jobcontroller.plan import CreatePod
-from volcanopy.jobcontroller.plugins.plugin import JobPlugin
+from volcanopy.jobcontroller.plugins.plugin import JobPlugin, containers
 
 _FROM_JOB_ANNOTATIONS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)
@@ -116,8 +116,12 @@ def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequen
         metadata["labels"] |= _labels_of_index(task, index)
         if job.binding.repeats_labels:
             metadata["annotations"][names.TASK_INDEX] = str(index)
+        given = [(container, len(container.get("env") or ())) for container in containers(made)] if plugins else ()
         for plugin in plugins:
             made = plugin.pod(made, task, index)
+        for container, own in given:  # variables of plugins first: those of the manifest can refer to them
+            if own:
+                container["env"] = container["env"][own:] + container["env"][:own]
         return made
 
     return make

@@ -277,11 +277,10 @@ class Paddle(_MeetingPlugin[PaddleArguments]):
 
     def pod(self, pod: Json, task: TaskSpec, index: int) -> Json:
         """The environment, and the master's port."""
-        pod = super().pod(pod, task, index)
         if task.name == self.arguments.worker:
             address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
             add_environment(pod, [address], initial=False)
-        return pod
+        return super().pod(pod, task, index)
 
     def environment(self, task: TaskSpec, index: int) -> Mapping[str, str]:
         """The master's address, the number of nodes and the own rank."""

@@ -229,15 +229,12 @@ def containers(pod: Json, initial: bool = True) -> Iterator[Json]:
 
 
 def add_environment(pod: Json, entries: Sequence[Mapping[str, Any]], initial: bool = True) -> None:
-    """Give every container these variables, before its own: their values can refer to them, as in ``run-$(VC_TASK_INDEX)``.
-
-    Where a container has one of the name already, its own stays.
-    """
+    """Give every container these variables. Where a container has one of the name already, its own stays."""
     for container in containers(pod, initial):
         present = {entry.get("name") for entry in container.get("env") or ()}
         new = [dict(entry) for entry in entries if entry["name"] not in present]
         if new:
-            container["env"] = [*new, *(container.get("env") or ())]
+            container["env"] = [*(container.get("env") or ()), *new]
 
 
 def add_volume(pod: Json, volume: Json, mount: Json) -> None:
