@@ -1,11 +1,13 @@
 """Credit of queues: what they were allocated below their fair share while their jobs waited."""
 
 from datetime import timedelta
+from operator import itemgetter
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tests.scheduler.long_run.cases import ADMIT, BUSY, DEFAULT, RECLAIM, THREE, config
+from tests.scheduler.long_run.cases import ADMIT, BUSY, DEFAULT, HIERARCHICAL_DRF, RECLAIM, THREE, config
 from tests.scheduler.long_run.measures import EIGHT_NODES
 from tests.scheduler.long_run.simulation import LongRun
 from tests.scheduler.long_run.workload import Stream
@@ -132,8 +134,10 @@ def test_the_credit_of_a_queue_that_comes_late_is_written_with_its_status() -> N
 
 
 @pytest.mark.parametrize(("credit", "evicted"), [(0, 1), (15, 1), (60, 0)])
-@pytest.mark.parametrize("share", ["proportion", "capacity"])
-def test_what_credit_covers_is_not_reclaimed(share: str, credit: int, evicted: int) -> None:
+@pytest.mark.parametrize(
+    "share", [{"name": "proportion"}, {"name": "capacity"}, HIERARCHICAL_DRF], ids=itemgetter("name")
+)
+def test_what_credit_covers_is_not_reclaimed(share: dict[str, Any], credit: int, evicted: int) -> None:
     """Queue a is two cpus above its share of five; 60 seconds of the cluster cover them for five minutes, 15 one of them."""
     running = "job ra queue=a min=0: 7 x cpu=1 on=n1\njob rb queue=b min=0: 3 x cpu=1 on=n1\n"
     queues = [
@@ -145,7 +149,7 @@ def test_what_credit_covers_is_not_reclaimed(share: str, credit: int, evicted: i
         state.upsert(item)
     for queue in queues:
         state.upsert(replace(queue, spec=replace(queue.spec, deserved={"cpu": "5"})))
-    plan = schedule(state.snapshot(NOW), config(RECLAIM, {"name": share}))
+    plan = schedule(state.snapshot(NOW), config(RECLAIM, share))
     assert len(plan.of(Evict)) == evicted
 
 

@@ -40,6 +40,7 @@ class Reclaim:
             protected = protected.copy()
             protected[:, parents] = 0
             self._tables[True] = ledger.queue_allocated, shares.own, shares.own + protected
+        self._protected = protected
         self._kept: dict[Account, list[int]] = {}
         self._accounts: dict[tuple[int, int], list[Account]] = {}
 
@@ -138,7 +139,8 @@ class Reclaim:
         """
         (own, row), shares = account, self._shares
         if shares.fractions is not None:
-            return largest_ratio(allocated, self._total) > float(shares.fractions[row]) + defaults.EQUAL_DOMINANT_SHARES
+            share = largest_ratio(allocated, self._total) - largest_ratio(self._protected[:, row].tolist(), self._total)
+            return share > float(shares.fractions[row]) + defaults.EQUAL_DOMINANT_SHARES
         if account not in self._kept:
             self._kept[account] = self._tables[own][2][:, row].tolist()
         kept = self._kept[account]

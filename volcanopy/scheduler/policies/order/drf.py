@@ -7,7 +7,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from volcanopy.scheduler.engine import defaults
-from volcanopy.scheduler.engine.shares.credit import queue_credit
+from volcanopy.scheduler.engine.shares.credit import Due, queue_credit
 from volcanopy.scheduler.engine.shares.hierarchical_drf import Tree, path
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
@@ -141,6 +141,7 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
             limit,
             guarantee,
             tree=True,
+            protected=Due(self.cluster.snapshot, fair).protected,
             own=own,
             own_paid_back=most - own,
             fractions=self._own_shares,
@@ -163,9 +164,8 @@ class HierarchicalDrf(Drf, Quota, roles.Gate):
 
     def _tree_of(self, requested: Ints, allocated: Ints) -> Tree:
         """Return the tree of jobs with these (R, J) amounts."""
-        snapshot = self.cluster.snapshot
+        snapshot, rows = self.cluster.snapshot, self.cluster.job_rows()
         jobs, queues = snapshot.jobs, snapshot.queues
-        rows = self.cluster.job_rows()
         queue_of = np.full(len(jobs), NONE, dtype=np.intp)
         queue_of[rows] = jobs.queue[rows]
         within = jobs.allocated.values[:, rows].sum(axis=1)
