@@ -12,6 +12,12 @@ MINUTES = ((5, 20), (10, 30), (2, 6))
 CPUS_OF_CLUSTER = 64
 BACKLOG = 0.8
 """With less, a queue of large jobs that run for a few minutes does not always have one that waits."""
+LARGEST_WAITING = 4
+"""The backlog is at least so many of the largest jobs of a stream.
+
+Jobs arrive as others start. With a backlog of two, only gangs of half the cluster are left in the end: while they wait for nodes, no
+smaller job arrives, so that the queue has no work for its share and is rightly allocated less than it.
+"""
 
 
 def random_case(seed: int) -> Case:
@@ -30,7 +36,8 @@ def random_case(seed: int) -> Case:
         ]
         pods, cpu = dice.choice(fitting)
         minutes, declared = dice.choice(MINUTES), dice.random() < 0.3
-        streams.append(Stream(name, pods=pods, cpu=cpu, minutes=minutes, declared=declared, backlog=BACKLOG))
+        backlog = max(BACKLOG, LARGEST_WAITING * max(pods) * max(map(_cpus, cpu)) / CPUS_OF_CLUSTER)
+        streams.append(Stream(name, pods=pods, cpu=cpu, minutes=minutes, declared=declared, backlog=backlog))
     siblings = {name: sum(weights[other] for other in names if parents[other] == parents[name]) for name in names}
     expected = {name: weights[name] / siblings[name] for name in names}
     evicts = dice.random() < 0.4
