@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests.nightly import examples
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.model.plan import Evict
+from volcanopy.scheduler.model.plan import Evict, SetQueue
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse
 from volcanopy_testing.cycles import Simulation
-from volcanopy_testing.notation import world
+from volcanopy_testing.notation import decide, world
 
 
 def configured(level: int | None = None) -> SchedulerConfig:
@@ -125,3 +125,19 @@ def test_siblings_together_use_what_their_parent_deserves(deserved: tuple[int, i
     assert counts.get("lab", 0) + counts.get("desk", 0) == min(team, lab + desk)
     assert counts.get("lab", 0) >= min(lab, deserved[0])
     assert counts.get("desk", 0) >= min(desk, deserved[1])
+
+
+def test_the_reported_share_of_the_root_is_at_most_the_cluster() -> None:
+    """The busy queue inherits what its idle sibling leaves, and the idle one keeps its own: together more than there is."""
+    text = """
+    node n1 cpu=12
+    queue root
+    queue a deserved.cpu=8
+    queue a-idle parent=a deserved.cpu=4
+    queue a-busy parent=a deserved.cpu=4
+    queue b deserved.cpu=4
+    job x queue=a-busy: 12 x cpu=1 on=n1
+    """
+    shares = {effect.queue: effect.fair_share.get("cpu") for effect in decide(text, configured()).of(SetQueue)}
+    assert shares["root"] == "12"
+    assert shares["a-busy"] == "8"

@@ -81,7 +81,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
             self._due.protected,
             paid_back=self._due.paid_back,
             named=self._has_fair_share,
-            reported=queues.covering(self._fair_share),
+            reported=np.minimum(queues.covering(self._fair_share), self._limit),
             bounds=self._bounds,
             admission=self._admission_limit,
             leaves_only=self.hierarchy,
