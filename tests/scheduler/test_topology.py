@@ -208,6 +208,24 @@ class TestSubGroups:
         text = f"{RACKS}\njob a split=2 split.min=3 split.by=p/p: {self.TWO}"
         assert "sub-group" in why(text).message
 
+    def test_a_sub_group_with_too_few_pods_does_not_count_for_the_minimum(self) -> None:
+        explain = why(
+            f"{RACKS}\njob a min=4 split=3 split.min=2 split.by=p/p: 3 x cpu=1 label.p/p=a, 2 x cpu=1 label.p/p=b"
+        )
+        assert explain.gate == "gang"
+        assert (
+            explain.message == 'subGroupPolicy "part": fewer sub-groups of subGroupSize pods created than minSubGroups'
+        )
+
+    @pytest.mark.parametrize("network", ["", "split.topology=hard:1"])
+    def test_a_sub_group_with_too_few_pods_has_a_reason(self, network: str) -> None:
+        pods = "3 x cpu=1 label.p/p=a, 2 x cpu=1 label.p/p=b"
+        text = f"{RACKS}\njob a min=3 split=3 split.min=1 split.by=p/p {network}: {pods}"
+        assert len(decide(text, PLUGINS).of(Bind)) == 3
+        explain = why(text)
+        assert explain.gate == "gang"
+        assert explain.message == 'sub-group "part-b": 2/3 required pods created'
+
     def test_a_sub_group_without_a_domain_has_a_reason(self) -> None:
         text = f"{RACKS}\njob x: 2 x cpu=2 on=n1,n3\njob a split=2 split.min=2 split.by=p/p split.topology=hard:1: {self.TWO}"
         explain = why(text)

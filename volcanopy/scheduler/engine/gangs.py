@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from volcanopy.api.quantity import counted
 from volcanopy.scheduler.ledger.cluster import Cluster
-from volcanopy.scheduler.ledger.subjob_views import SubJobView, lacking
+from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import Message
@@ -81,9 +81,9 @@ class Gangs:
                 numbers = {"exist": str(role.valid), "needed": str(role.minimum), "task": role.name}
                 remedy = f'creating {counted(role.minimum - role.valid, "more pod")} of task "{role.name}"'
                 return Invalid("NotEnoughPodsOfTask", Message(text, numbers, unblocked_by=remedy))
-        missing = self._lacking(job, lambda _: True)
+        missing = self._lacking(job, lambda part: part.valid_count >= part.min_available)
         if missing:
-            text = f'subGroupPolicy "{missing}": fewer sub-groups created than minSubGroups'
+            text = f'subGroupPolicy "{missing}": fewer sub-groups of subGroupSize pods created than minSubGroups'
             return Invalid("NotEnoughPodsOfTask", Message(text))
         valid = job.valid_count
         if valid < job.min_available:
@@ -209,9 +209,12 @@ class Gangs:
 
     def _lacking(self, job: JobView, counts: Callable[[SubJobView], bool]) -> str:
         """Return the name of a policy that has too few sub-groups that ``counts`` accepts, empty if there is none."""
-        if not self._jobs.structured[job.row] or not job.group.spec.sub_group_policy:
-            return ""
-        return lacking(job, self._cluster.parts(job), counts)
+        policies = job.group.spec.sub_group_policy if self._jobs.structured[job.row] else ()
+        for number, policy in enumerate(policies):
+            least = policy.min_sub_groups or 0
+            if least and sum(part.number == number and counts(part) for part in self._cluster.parts(job)) < least:
+                return policy.name or f"number {number}"
+        return ""
 
 
 def _enabled(config: SchedulerConfig, rules: Mapping[str, T], switch: str) -> tuple[tuple[T, ...], ...]:

@@ -4,8 +4,6 @@ A job whose group has no sub-group policies is one sub-group: all of it. Otherwi
 that no policy matches form one more.
 """
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from volcanopy.api import core
@@ -15,7 +13,7 @@ from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.subgroups import Mark
-from volcanopy.scheduler.model.task_status import PLACED, READY, Status
+from volcanopy.scheduler.model.task_status import PLACED, READY, VALID, Status
 
 
 class SubJobView:
@@ -90,6 +88,11 @@ class SubJobView:
         return len(self.rows)
 
     @property
+    def valid_count(self) -> int:
+        """Tasks that are there for the sub-group, or can still be."""
+        return int(VALID[self._ledger.status[self.rows]].sum())
+
+    @property
     def ready_count(self) -> int:
         """Tasks that have a node or have succeeded."""
         return int(READY[self._ledger.status[self.rows]].sum())
@@ -124,12 +127,3 @@ def spanned(ledger: Ledger, tasks: Rows) -> int:
     """Return the lowest hypernode that contains all of these tasks with a node, also pipelined ones; NONE if none has."""
     placed = tasks[PLACED[ledger.status[tasks]]]
     return ledger.snapshot.hypernodes.spanned(ledger.node[placed].astype(np.intp))
-
-
-def lacking(job: JobView, subjobs: Sequence[SubJobView], counts: Callable[[SubJobView], bool]) -> str:
-    """The name of a policy of the job which has fewer sub-groups that count than it needs; empty if none has."""
-    for number, policy in enumerate(job.group.spec.sub_group_policy):
-        least = policy.min_sub_groups
-        if least and sum(1 for part in subjobs if part.number == number and counts(part)) < least:
-            return policy.name or f"number {number}"
-    return ""
