@@ -42,6 +42,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
         """Compute the limits and the fair shares."""
         snapshot = self.cluster.snapshot
         queues, whole = snapshot.queues, np.where(snapshot.total > 0, snapshot.total, UNLIMITED)
+        self._whole: Ints = whole
         self._bounds = bounds(snapshot.total, queues, by_weight=False, in_tree=self.hierarchy)
         self._reserved: Ints = self._bounds.reserved
         if self.hierarchy:
@@ -81,7 +82,7 @@ class Capacity(Plugin[CapacityArguments], Quota, Order):
             self._due.protected,
             paid_back=self._due.paid_back,
             named=self._has_fair_share,
-            reported=np.minimum(queues.covering(self._fair_share), self._limit),
+            reported=np.minimum(queues.covering(self._fair_share), self._whole[:, None]),
             bounds=self._bounds,
             admission=self._admission_limit,
             leaves_only=self.hierarchy,
