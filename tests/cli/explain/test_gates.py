@@ -57,6 +57,22 @@ def test_a_blocked_gate_without_numbers_shows_the_fact_and_not_its_remedy() -> N
     assert row.message == 'queue "q" is held: stopPolicy Hold'
 
 
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("", 'queue "q" is open'),
+        ("Open", 'queue "q" is open'),
+        ("Closing", 'queue "q" is closing: admitted jobs continue'),
+    ],
+)
+def test_the_gate_of_a_queue_that_an_admitted_job_has_passed_names_the_state_of_the_queue(
+    state: str, message: str
+) -> None:
+    queue = core.Queue(metadata=core.Meta(name="q"), status=core.QueueStatus(state=state))
+    rows = gate_rows(Members("q", 1, 1), None, queue, core.Explanation(gate="nodes", message="no node"))
+    assert next(row.message for row in rows if row.name == "queue") == message
+
+
 def check(report: JobReport, gate: str, lines: list[str]) -> None:
     text = plain(job_lines(report))
     sentence, *more = lines

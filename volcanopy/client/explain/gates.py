@@ -107,8 +107,10 @@ def _message(
     gate: Gate, state: GateState, members: Members, queue: core.Queue | None, reason: core.Explanation | None
 ) -> str:
     if gate is Gate.QUEUE and state is GateState.PASSED:
-        name = f'queue "{members.queue}"'
-        return f"{name} is open" if queue is not None and (queue.status.state or "Open") == "Open" else name
+        if queue is None:
+            return f'queue "{members.queue}"'
+        state = (queue.status.state or "Open").lower()
+        return f'queue "{members.queue}" is {state}' + (": admitted jobs continue" if state != "open" else "")
     if gate is Gate.GANG and state is GateState.PASSED:
         return f"{members.created}/{members.minimum} required pods created"
     numbers = reason.numbers if reason is not None else {}
