@@ -208,7 +208,7 @@ class TestSubGroups:
         text = f"{RACKS}\njob a split=2 split.min=3 split.by=p/p: {self.TWO}"
         assert "sub-group" in why(text).message
 
-    def test_a_sub_group_with_too_few_pods_does_not_count_for_the_minimum(self) -> None:
+    def test_a_sub_group_with_too_few_pods_is_the_reason_of_a_job_that_needs_it(self) -> None:
         explain = why(
             f"{RACKS}\njob a min=4 split=3 split.min=2 split.by=p/p: 3 x cpu=1 label.p/p=a, 2 x cpu=1 label.p/p=b"
         )
