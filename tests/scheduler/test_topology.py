@@ -213,9 +213,7 @@ class TestSubGroups:
             f"{RACKS}\njob a min=4 split=3 split.min=2 split.by=p/p: 3 x cpu=1 label.p/p=a, 2 x cpu=1 label.p/p=b"
         )
         assert explain.gate == "gang"
-        assert (
-            explain.message == 'subGroupPolicy "part": fewer sub-groups of subGroupSize pods created than minSubGroups'
-        )
+        assert explain.message == 'sub-group "part-b": 2/3 required pods created'
 
     @pytest.mark.parametrize("network", ["", "split.topology=hard:1"])
     def test_a_sub_group_with_too_few_pods_has_a_reason(self, network: str) -> None:
