@@ -109,8 +109,8 @@ def _message(
     if gate is Gate.QUEUE and state is GateState.PASSED:
         if queue is None:
             return f'queue "{members.queue}"'
-        now = (queue.status.state or "Open").lower()
-        return f'queue "{members.queue}" is {now}' + (": admitted jobs continue" if now != "open" else "")
+        phase = (queue.status.state or "Open").lower()
+        return f'queue "{members.queue}" is {phase}' + (": admitted jobs continue" if phase != "open" else "")
     if gate is Gate.GANG and state is GateState.PASSED:
         return f"{members.created}/{members.minimum} required pods created"
     numbers = reason.numbers if reason is not None else {}
