@@ -185,9 +185,8 @@ class Search:
             cluster = self.engine.cluster
             with cluster.trial():
                 before = cluster.mark()
-                steps = (
-                    step for step in _steps(parts) if not isinstance(step, Delete)
-                )  # which admission never rejects
+                # Admission never rejects a deletion.
+                steps = (step for step in _steps(parts) if not isinstance(step, Delete))
                 try:
                     perform(cluster, steps, self.engine.config)
                     self._accepted[parts] = not new_problems(cluster, before)
