@@ -43,10 +43,11 @@ class TopologyFitError:
         required = (spec.network_topology, *(policy.network_topology for policy in spec.sub_group_policy))
         hard = any(topology.is_hard(each, self._table) for each in required)
         fitted = max(self._best[0], 0)
+        short = next((part for part in session.cluster.parts(job) if part.valid_count < part.min_available), None)
         if failed is not None and (not hard or (not fitted and self._fits_nowhere(failed))):
             session.reject_nodes(job, failed, fitted)
-        elif failed is None and (short := [p for p in session.cluster.parts(job) if p.valid_count < p.min_available]):
-            name, numbers = short[0].key.rpartition("/")[2], f"{short[0].valid_count}/{short[0].min_available}"
+        elif failed is None and short is not None:
+            name, numbers = short.key.rpartition("/")[2], f"{short.valid_count}/{short.min_available}"
             session.reject(job, Rejection(Gate.GANG, Message(f'sub-group "{name}": {numbers} required pods created')))
         elif hard:
             session.reject(job, Rejection(Gate.TOPOLOGY, self._message(fitted)))
