@@ -23,8 +23,10 @@ log = structlog.get_logger(__name__)
 
 LEAST_PAUSE = 0.05
 USUAL_CONFLICT = 1.0
-"""Seconds of back-off up to which a conflict is not reported: another client has changed the object, and its watch is behind.
-Neither is an object of an earlier owner that is being deleted, nor in a status a webhook that cannot be called.
+"""Seconds of back-off up to which errors that usually end soon are not reported.
+
+These are a conflict (another client has changed the object, and its watch is behind), an object of an earlier owner that is being
+deleted and, in a status, a webhook that cannot be called.
 """
 
 
