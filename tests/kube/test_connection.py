@@ -4,6 +4,7 @@ import asyncio
 import base64
 import datetime as dt
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -291,11 +292,15 @@ def test_a_plugin_with_invalid_output_is_named(tmp_path: Path, plugin: Plugin, a
         load(tmp_path, config(plugin.user))
 
 
-def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+def test_a_plugin_that_is_not_installed_is_named_wherever_path_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "no-such-plugin").write_text("not executable")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
-    with pytest.raises(
-        NoCluster, match=r"the exec plugin 'no-such-plugin' of user 'u' returned no credentials: .*No such file"
-    ):
+    complaint = r"the exec plugin 'no-such-plugin' of user 'u' returned no credentials: no such program is on PATH"
+    with pytest.raises(NoCluster, match=complaint):
         load(tmp_path, config(user))
 
 

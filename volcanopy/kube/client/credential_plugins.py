@@ -7,6 +7,7 @@ those of the official package.
 # mypy: disable-error-code="no-untyped-call"
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,10 +34,15 @@ def run_exec_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any], folde
         spec["cluster"] = {**cluster, **config}
     info = {"apiVersion": plugin["apiVersion"], "kind": "ExecCredential", "spec": spec}
     own = {variable["name"]: variable["value"] for variable in plugin.get("env") or ()}
+    environment = {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+    command = plugin["command"]
+    # The error of the system is "Permission denied" where one folder of PATH cannot be read.
+    if os.sep not in command and not shutil.which(command, path=environment.get("PATH")):
+        raise ValueError("no such program is on PATH")
     run = subprocess.run(
-        [plugin["command"], *(plugin.get("args") or ())],
+        [command, *(plugin.get("args") or ())],
         cwd=folder,
-        env={**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+        env=environment,
         stdin=None if interactive else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if interactive else subprocess.PIPE,
