@@ -119,7 +119,7 @@ apiserver-alone:  ## The tests of the embedded API server where only its own dis
 workflow-clients: $(VENV)/.dev  ## Snakemake, Prefect, an object store, an OpenID provider and, with Java and Maven, Nextflow; installed in .venv/clients.
 	$(PYTHON) -m venv $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip install --quiet --disable-pip-version-check 's3fs>=2024.6' 'moto[server]>=5,<6' 'oidc-provider-mock<1' \
-	  $(PACKAGES:%=--editable %) --editable '.[functions,prefect,snakemake]'
+	  --editable . $(PACKAGES:%=--editable %) --editable '.[functions,prefect,snakemake]'
 	if command -v mvn > /dev/null; then \
 	  mvn --quiet --batch-mode --file tests/clients/nextflow.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(VENV)/nextflow; fi
 	CLIENTS_PYTHON=$(CURDIR)/$(VENV)/clients/bin/python NEXTFLOW_JARS=$(CURDIR)/$(VENV)/nextflow $(BIN)/python -m pytest -v -rs tests/clients/test_nextflow.py \
