@@ -87,3 +87,19 @@ def test_a_crash_while_evicted_pods_are_replaced_loses_and_repeats_nothing(effec
     evict(world, "job-a-0").step(crash_after=effects)
     world.again()
     assert (world.phase, world.retries, sorted(world.pods)) == ("Running", 1, ["job-a-0", "job-a-1"])
+
+
+def test_a_running_job_whose_evicted_pods_wait_for_admission_is_pending() -> None:
+    world = World(job(task(replicas=2))).started()
+    evict(world).admit("Pending")
+    world.say_unschedulable("overcommit limit of the cluster exceeded: cpu requested 2, allocated 8, limit 9")
+    world.settle()
+    assert (world.phase, world.pods) == ("Pending", {})
+    assert world.message == "overcommit limit of the cluster exceeded: cpu requested 2, allocated 8, limit 9"
+    assert world.again().phase == "Running"
+
+
+def test_a_running_job_that_has_its_minimum_stays_running_while_its_evicted_pods_wait_for_admission() -> None:
+    world = World(job(task(replicas=3), minAvailable=2)).started()
+    evict(world, "job-a-2").admit("Pending").settle()
+    assert (world.phase, sorted(world.pods)) == ("Running", ["job-a-0", "job-a-1"])

@@ -185,8 +185,9 @@ def _settled(
     """Return the status after the decision: counts, phase transitions, reason and message."""
     status = decision.status
     counts = count(decision.members, decision.doomed(status))
+    admitted = group is not None and group.status.phase in ADMITTED
     for _ in Phase:
-        move = next_phase(job.spec, status, counts)
+        move = next_phase(job.spec, status, counts, admitted=admitted)
         if move is None:
             break
         status = entered(status, move, now)

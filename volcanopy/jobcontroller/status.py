@@ -139,13 +139,16 @@ class Move:
     message: str
 
 
-def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts) -> Move | None:
-    """Return the transition that follows from the pods of a job, if there is one."""
+def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts, *, admitted: bool = True) -> Move | None:
+    """Return the transition that follows from the pods of a job, if there is one.
+
+    While the job is not ``admitted``, nothing creates the pods that it lacks: they wait as pending ones do.
+    """
     match status.state.phase:
         case Phase.PENDING:
             return _unless_restarting(status, _started(spec, counts))
         case Phase.RUNNING:
-            return _unless_restarting(status, _over(spec, counts))
+            return _unless_restarting(status, _over(spec, counts, admitted))
         case Phase.RESTARTING:
             return _restarted(spec, status, counts)
         case Phase.ABORTING if not counts.alive:
@@ -194,7 +197,7 @@ def _unless_restarting(status: BatchJobStatus, move: Move | None) -> Move | None
     return move
 
 
-def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
+def _over(spec: BatchJobSpec, counts: Counts, admitted: bool) -> Move | None:
     """Return the transition of a running job that has finished or has too few pods."""
     replicas, needed = spec.replicas, spec.needed
     if replicas == 0:
@@ -203,8 +206,9 @@ def _over(spec: BatchJobSpec, counts: Counts) -> Move | None:
         return Move(Phase.COMPLETED, "Succeeded", f"{counts.succeeded}/{spec.min_success} required pods succeeded")
     if counts.succeeded + counts.failed + _never_started(spec, counts) == replicas:
         return _final_phase(spec, counts)
-    if counts.pending > replicas - needed:
-        ready = replicas - counts.pending
+    waiting = counts.pending if admitted else replicas - counts.started - counts.unknown - counts.terminating
+    if waiting > replicas - needed:
+        ready = replicas - waiting
         return Move(Phase.PENDING, "TooFewPods", f"{ready}/{needed} required pods started")
     return None
 
