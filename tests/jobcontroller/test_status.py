@@ -19,6 +19,7 @@ from volcanopy.client.jobs import status
         (job(task(replicas=3, minAvailable=3), minAvailable=1), "SFF", "Completed"),
         (job(task("a", 2, minAvailable=1), task("b", 2, minAvailable=1), minAvailable=2), "SSFF", "Failed"),
         (job(task(replicas=4), minAvailable=4, minSuccess=2), "SSRR", "Completed"),
+        (job(task(replicas=4), minAvailable=4, minSuccess=2), "SSPP", "Completed"),
         (job(task(replicas=4, minAvailable=1), minAvailable=1, minSuccess=3), "SSFF", "Failed"),
         (job(task(replicas=4, minAvailable=3), minAvailable=3), "PPRR", "Pending"),
         (job(task(replicas=4, minAvailable=3), minAvailable=3), "PRRR", "Running"),

@@ -145,6 +145,8 @@ def next_phase(spec: BatchJobSpec, status: BatchJobStatus, counts: Counts, *, ad
     While the job is not ``admitted``, nothing creates the pods that it lacks: they wait as pending ones do.
     """
     match status.state.phase:
+        case Phase.PENDING | Phase.RUNNING if spec.min_success is not None and counts.succeeded >= spec.min_success:
+            return Move(Phase.COMPLETED, "Succeeded", f"{counts.succeeded}/{spec.min_success} required pods succeeded")
         case Phase.PENDING:
             return _unless_restarting(status, _started(spec, counts))
         case Phase.RUNNING:
@@ -202,8 +204,6 @@ def _over(spec: BatchJobSpec, counts: Counts, admitted: bool) -> Move | None:
     replicas, needed = spec.replicas, spec.needed
     if replicas == 0:
         return None
-    if spec.min_success is not None and counts.succeeded >= spec.min_success:
-        return Move(Phase.COMPLETED, "Succeeded", f"{counts.succeeded}/{spec.min_success} required pods succeeded")
     if counts.succeeded + counts.failed + _never_started(spec, counts) == replicas:
         return _final_phase(spec, counts)
     waiting = counts.pending if admitted else replicas - counts.started - counts.unknown - counts.terminating
