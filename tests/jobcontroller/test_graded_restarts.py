@@ -33,3 +33,11 @@ def test_a_restarted_pod_causes_no_action_of_a_policy_for_evictions_without_a_ti
     policies = [GRADED[0], {"event": "PodEvicted", "action": "AbortJob"}]
     world = World(job(task(replicas=2), policies=policies)).started().fail("job-a-0").settle()
     assert (world.phase, world.retries) == ("Pending", 1)
+
+
+def test_a_delayed_restart_of_a_pod_is_dropped_when_its_task_is_scaled_down_below_it() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartPod", "timeout": "30s"}]
+    world = World(job(task(replicas=3, minAvailable=1), policies=policies, maxRetry=1)).started()
+    world.fail("job-a-2").settle()
+    world.edit(tasks=[task(replicas=2, minAvailable=1)]).settle().wait(minutes=1).settle()
+    assert (world.phase, world.retries, sorted(world.pods)) == ("Running", 0, ["job-a-0", "job-a-1"])

@@ -71,11 +71,36 @@ def test_no_pods_and_no_group_are_created_during_the_pause(restarts: int) -> Non
     assert len(world.pods) == 2
 
 
+def pausing() -> World:
+    """A job that waits for the end of a pause of 8 seconds."""
+    world = quick_restarts(World(job(task(replicas=2), policies=[RESTART], maxRetry=100)).started(), 4)
+    world.wait(seconds=1).fail("job-a-0").settle()
+    assert (world.pod_group, world.status["state"]["reason"]) == (None, "RestartBackOff")
+    return world
+
+
 def test_a_restart_by_a_command_does_not_wait() -> None:
     world = World(job(task(replicas=2), policies=[RESTART], maxRetry=100)).started()
     quick_restarts(world, 4)
     world.command("RestartJob").settle()
     assert world.pod_group is not None
+
+
+def test_a_restart_by_a_command_ends_a_pause() -> None:
+    world = pausing().command("RestartJob").settle()
+    assert world.pod_group is not None
+    assert world.again().phase == "Running"
+
+
+def test_a_job_that_was_suspended_during_a_pause_is_resumed_at_once() -> None:
+    world = pausing().edit(suspend=True).settle()
+    assert world.phase == "Aborted"
+    assert world.edit(suspend=False).settle().pod_group is not None
+
+
+def test_a_pause_of_a_clock_that_was_a_day_ahead_is_over() -> None:
+    world = pausing().wait(days=-1)
+    assert world.settle().pod_group is not None
 
 
 def test_several_pods_that_fail_together_are_one_restart() -> None:

@@ -19,7 +19,7 @@ from volcanopy.jobcontroller.lifecycle_events import JobEvent, job_events, respo
 from volcanopy.jobcontroller.observed import Disruption, JobPod, RestartIndex
 from volcanopy.jobcontroller.phases import LIVE, TRANSITIONS, Stop
 from volcanopy.jobcontroller.plan import RecordEvent
-from volcanopy.jobcontroller.restart_pause import with_pause
+from volcanopy.jobcontroller.restart_pause import with_pause, without_pause
 from volcanopy.jobcontroller.status import Move, entered, with_reason
 
 _ENDING = frozenset({Action.COMPLETE_JOB, Action.TERMINATE_JOB})
@@ -69,15 +69,23 @@ class Decision:
         """Return the names of pods to delete: stopped, replaced, of an earlier version, or beyond the replicas."""
         if status.state.phase not in LIVE:
             return frozenset(member.name for member in self.members if not member.ended)
-        replicas = {task.name: task.replicas for task in self.job.spec.tasks}
         restarts = RestartIndex(status.restarts)
         return frozenset(
             member.name
             for member in self.members
-            if member.index >= replicas.get(member.task, 0)
+            if self._is_superfluous(member)
             or (member.version < status.version and member.phase != "Succeeded")
             or _is_replaced(member, restarts)
         )
+
+    def _is_superfluous(self, member: JobPod) -> bool:
+        """Whether a pod is beyond the replicas of its task."""
+        return member.index >= self._replicas.get(member.task, 0)
+
+    @cached_property
+    def _replicas(self) -> dict[str, int]:
+        """The replicas of the tasks by name."""
+        return {task.name: task.replicas for task in self.job.spec.tasks}
 
     @cached_property
     def _created(self) -> dict[str, datetime | None]:
@@ -147,18 +155,19 @@ class Decision:
 
     def _wake(self) -> None:
         """Drop delayed actions whose cause no longer exists, and apply those that are due."""
-        running = {member.name for member in self.members if member.phase == "Running" and not member.leaving}
+        by_name = {member.name: member for member in self.members}
         unknown = self._pod_group is not None and self._pod_group.status.phase == "Unknown"
         keep: list[DelayedAction] = []
         due: list[DelayedAction] = []
         for entry in self.status.delayed:
-            recovered = entry.event in {Event.POD_FAILED, Event.POD_EVICTED} and entry.pod in running
-            if recovered or (entry.event is Event.UNKNOWN and not unknown) or self.phase not in LIVE:
+            member = by_name.get(entry.pod)
+            if member is not None and (self._is_superfluous(member) or _has_recovered(entry, member)):
+                continue
+            if (entry.event is Event.UNKNOWN and not unknown) or self.phase not in LIVE:
                 continue
             (due if entry.due <= self.now else keep).append(entry)
         if len(keep) != len(self.status.delayed):
             self.status = self.status.model_copy(update={"delayed": keep})
-        by_name = {member.name: member for member in self.members}
         for entry in due:
             member = by_name.get(entry.pod)
             retry = member.retry if member is not None else self.status.retry_count
@@ -233,7 +242,9 @@ class Decision:
         self.status = self.status.model_copy(
             update={"retry_count": retry, "version": version, "restarts": restarts, "delayed": delayed}
         )
-        if counted and reason != COMMANDED:
+        if not isinstance(reason, Event):  # a user requests it
+            self.status = without_pause(self.status)
+        elif counted:
             self.status = with_pause(self.status, self._ran(about), self.now)
         message = f"{about.message}: restart {retry}" if step.costs_retry else about.message
         if action is Action.RESUME_JOB:
@@ -256,6 +267,12 @@ class Decision:
 
     def _warn(self, reason: str, message: str) -> None:
         self.events.append(RecordEvent("Warning", reason, message))
+
+
+def _has_recovered(delayed: DelayedAction, member: JobPod) -> bool:
+    """Whether the pod of a delayed action runs again."""
+    runs = member.phase == "Running" and not member.leaving
+    return runs and delayed.event in {Event.POD_FAILED, Event.POD_EVICTED}
 
 
 def _is_replaced(member: JobPod, restarts: RestartIndex) -> bool:

@@ -2,7 +2,7 @@
 
 A job that fails at once and restarts at once would keep the API server and the scheduler busy for as long as ``maxRetry`` lets
 it. The n-th consecutive restart waits ``2 ** (n - 2)`` seconds, five minutes at most. A restart after ten minutes or more
-is the first one again. Restarts that are decided during a pause end with it. Restarts by Commands do not wait.
+is the first one again. Restarts that are decided during a pause end with it. What a user requests ends it.
 """
 
 from datetime import datetime, timedelta
@@ -24,6 +24,11 @@ def with_pause(status: BatchJobStatus, ran: timedelta, now: datetime) -> BatchJo
     return status.model_copy(update={"quick_restarts": number, "restart_at": until})
 
 
+def without_pause(status: BatchJobStatus) -> BatchJobStatus:
+    """Return the status without a pause."""
+    return status.model_copy(update={"restart_at": None})
+
+
 def is_pausing(status: BatchJobStatus, now: datetime) -> bool:
-    """Whether no pods are created because of the pause."""
-    return status.restart_at is not None and now < status.restart_at
+    """Whether no pods are created because of the pause. One that is longer than any is of a clock that was ahead."""
+    return status.restart_at is not None and now < status.restart_at <= now + LONGEST
