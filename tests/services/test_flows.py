@@ -9,13 +9,16 @@ import pytest
 from aiohttp import web
 
 from tests.services.service_cluster import Cluster, controller, task
+from volcanopy.api.names import SCHEDULED_TIME
 from volcanopy.jobcontroller.flow_jobs import PodProbe
 from volcanopy.kube.cache.watch import Reflector
 from volcanopy.kube.client.errors import Invalid
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, TEMPLATES
+from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, TEMPLATES
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers import flows
+from volcanopy.services.controllers.controller import Controller
+from volcanopy.services.controllers.cron_jobs import CronController
 from volcanopy.services.controllers.flows import FlowController, probe
 from volcanopy.services.controllers.owned_jobs import OwnedJobs
 
@@ -148,7 +151,8 @@ class StatusClient:
         return kind
 
     async def update_status(self, _: Any, manifest: Json, status: Json) -> Json:
-        return {**manifest, "status": status}
+        version = str(int(manifest["metadata"]["resourceVersion"]) + 1)
+        return {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}, "status": status}
 
 
 def manifest_of(kind: Kind[Json], name: str, **fields: Any) -> Json:
@@ -234,3 +238,52 @@ async def test_few_probes_of_a_flow_are_in_flight_and_they_end_in_time(monkeypat
 async def test_a_header_that_is_none_fails_its_probe_only() -> None:
     pod_probe = PodProbe("p", "127.0.0.1", 9, "/", ("X", "1\r\nY: 2"))
     assert await probe([pod_probe]) == {pod_probe: False}
+
+
+def job_of(owner: Json, name: str, phase: str, number: int) -> Json:
+    """A job of a flow or of a cron job in a phase, in its version with this number."""
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(number)}
+    metadata |= {"creationTimestamp": "2026-03-02T08:00:00Z", "annotations": {SCHEDULED_TIME: "2026-03-02T08:00:00Z"}}
+    metadata["ownerReferences"] = [reference | {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]
+    state = {"phase": phase, "lastTransitionTime": "2026-03-02T08:01:00Z"}
+    spec = {"tasks": [task()], "ttlSecondsAfterFinished": 0}
+    return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": metadata, "spec": spec} | {
+        "status": {"state": state}
+    }
+
+
+async def reconcile_all(item: Controller) -> Json:
+    """Reconcile until nothing is queued; return the only object, as it was written."""
+    while len(item.queue):
+        key = await item.queue.get()
+        await item.reconcile(key)
+        item.queue.done(key)
+    return next(iter(item.objects.values()))
+
+
+async def test_a_job_that_is_deleted_as_it_completes_is_not_created_again() -> None:
+    client: Any = StatusClient()
+    item = FlowController(client, EventRecorder(client, "test"), lambda _: ())
+    item.event("ADDED", manifest_of(TEMPLATES, "a", spec={"tasks": [task()]}))
+    item.event("ADDED", flow := manifest_of(FLOWS, "f", spec={"flows": [{"name": "a"}]}))
+    item.event("ADDED", job_of(flow, "f-a", "Running", 2))
+    assert (await reconcile_all(item))["status"]["state"]["phase"] == "Running"
+    for event in ("MODIFIED", "DELETED"):
+        item.event(event, job_of(flow, "f-a", "Completed", 3))
+    assert (await reconcile_all(item))["status"]["state"]["phase"] == "Succeed"
+    assert not item.jobs.of("f")
+
+
+async def test_the_completion_of_a_job_that_is_deleted_at_once_is_the_last_success_of_its_cron_job() -> None:
+    client: Any = StatusClient()
+    item = CronController(client, EventRecorder(client, "test"))
+    spec = {"schedule": "0 8 2 3 *", "jobTemplate": {"spec": {"tasks": [task()]}}, "suspend": True}
+    item.event("ADDED", cron := manifest_of(CRON_JOBS, "c", spec=spec))
+    for event, phase in (("ADDED", "Running"), ("MODIFIED", "Completed"), ("DELETED", "Completed")):
+        item.event(event, job_of(cron, "c-1", phase, 2))
+    assert (await reconcile_all(item))["status"]["lastSuccessfulTime"] == "2026-03-02T08:01:00Z"
+    item.event("ADDED", job_of(cron, "c-2", "Completed", 4))
+    item.event("DELETED", item.objects["ns/c"])
+    item.event("DELETED", job_of(cron, "c-2", "Completed", 4))
+    assert not item.jobs.of("c")

@@ -8,6 +8,7 @@ from typing import Any
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.model import InvalidObjectError
+from volcanopy.jobcontroller.phases import FINISHED
 from volcanopy.jobcontroller.plan import CreateJob, DeleteJob, RecordEvent
 from volcanopy.kube import machine
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
@@ -21,11 +22,16 @@ from volcanopy.services.controllers.owned_objects import create_owned, delete_sa
 
 
 class OwnedJobs:
-    """Jobs by owner, an object of a kind. ``wake`` is called with the key of an owner one of whose jobs has changed."""
+    """Jobs by owner, an object of a kind. ``wake`` is called with the key of an owner one of whose jobs has changed.
 
-    def __init__(self, owner: str, wake: Callable[[str], None]) -> None:
-        self._kind, self._wake = owner, wake
+    ``exists`` tells whether there is an owner of a key.
+    """
+
+    def __init__(self, owner: str, wake: Callable[[str], None], exists: Callable[[str], bool]) -> None:
+        self._kind, self._wake, self._exists = owner, wake, exists
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
+        self.ended: dict[str, dict[str, BatchJob]] = {}
+        """By owner: its finished jobs that are deleted, until it has been reconciled with them."""
         self._by_template: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         """By namespace and template: the names of jobs, in the order in which they were seen."""
         self._versions: dict[str, int] = {}
@@ -33,7 +39,7 @@ class OwnedJobs:
 
     def of(self, owner: str) -> dict[str, BatchJob]:
         """Return the jobs of the owner with this uid, by name."""
-        return self._by_owner.get(owner, {})
+        return self.ended.get(owner, {}) | self._by_owner.get(owner, {})
 
     def of_template(self, namespace: str, template: str) -> Iterable[str]:
         """Return the names of the jobs created from a template, in the order in which they were seen."""
@@ -46,7 +52,9 @@ class OwnedJobs:
             return
         if event == "DELETED":
             self._remove(owner["uid"], manifest["metadata"]["name"], uid)
-            self._wake(_key(manifest, owner))
+            if self._exists(key := _key(manifest, owner)):
+                self._keep_end(manifest, owner["uid"])
+            self._wake(key)
         elif self._writes.event(uid, version(manifest), self._versions.get(uid, 0)):
             self._take(manifest, owner)
 
@@ -80,6 +88,17 @@ class OwnedJobs:
         if not jobs:
             self._by_owner.pop(owner, None)
 
+    def _keep_end(self, manifest: Json, owner: str) -> None:
+        """Keep a deleted job if it has finished: its owner would create again what has no end for it."""
+        meta = manifest["metadata"]
+        gone = {"deletionTimestamp": meta["creationTimestamp"]} | meta
+        try:
+            job = BatchJob.read(manifest | {"metadata": gone})
+        except InvalidObjectError:
+            return
+        if job.status.state.phase in FINISHED:
+            self.ended[owner] = self.ended.get(owner, {}) | {job.metadata.name: job}
+
     def _leave_template(self, job: BatchJob) -> None:
         source = _template_of(job)
         self._by_template[source].pop(job.metadata.name, None)
@@ -107,7 +126,7 @@ class JobOwnerController(Controller):
     def __init__(self, client: Client, recorder: EventRecorder, now: Callable[[], datetime] = machine.utc_now) -> None:
         super().__init__(client, recorder, now)
         self.job_kind = client.of_api(JOBS)
-        self.jobs = OwnedJobs(self.of_kind.kind, self.queue.add)
+        self.jobs = OwnedJobs(self.of_kind.kind, self.queue.add, self.exists)
 
     def kinds(self) -> Sequence[Kind[Any]]:
         """Return the own kind and that of jobs."""
@@ -119,6 +138,18 @@ class JobOwnerController(Controller):
             self.jobs.event(event, manifest)
         else:
             super().event(event, manifest)
+            if event == "DELETED":
+                self.jobs.ended.pop(uid_of(manifest), None)
+
+    async def reconcile(self, key: str) -> datetime | None:
+        """Reconcile the cached object, and once more without the jobs that had finished when they were deleted."""
+        uid = uid_of(self.objects[key])
+        ended = self.jobs.ended.get(uid)
+        again = await super().reconcile(key)
+        if ended is not None and self.jobs.ended.get(uid) is ended:
+            del self.jobs.ended[uid]
+            self.queue.add(key)
+        return again
 
     async def apply(self, owner: Json, effect: CreateJob | DeleteJob | RecordEvent, reason: str) -> None:
         """Write a job of an owner, or an event. ``reason`` is that of the event of a new job. Raises NameTakenError."""
