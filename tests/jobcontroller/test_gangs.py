@@ -188,9 +188,13 @@ def test_a_pod_group_of_kubernetes_gets_the_condition_of_kube_scheduler() -> Non
     scheduled = condition(group("Running"), waiting)
     assert scheduled is not None
     assert (scheduled["status"], scheduled["reason"]) == ("True", "Scheduled")
-    named = condition(group("Running"), version="v1alpha3")
-    assert named is not None
-    assert named["type"] == "PodGroupInitiallyScheduled"
+    assert KUBERNETES.versions[0] == "v1beta1"
+    types = {version: condition(group("Running"), version=version) for version in KUBERNETES.versions}
+    assert {version: it and it["type"] for version, it in types.items()} == {
+        "v1beta1": "PodGroupInitiallyScheduled",
+        "v1alpha3": "PodGroupInitiallyScheduled",
+        "v1alpha2": "PodGroupScheduled",
+    }
 
 
 def test_the_condition_is_written_only_when_it_changes_and_stays_true() -> None:

@@ -52,10 +52,11 @@ class GangApi:
 KUBERNETES = GangApi(
     "kubernetes",
     "scheduling.k8s.io",
-    ("v1alpha3", "v1alpha2"),
+    ("v1beta1", "v1alpha3", "v1alpha2"),
     in_spec=True,
     status=StatusForm.CONDITION,
-    condition_types={"v1alpha2": "PodGroupScheduled", "v1alpha3": "PodGroupInitiallyScheduled"},
+    condition_types={"v1alpha2": "PodGroupScheduled"}
+    | dict.fromkeys(("v1alpha3", "v1beta1"), "PodGroupInitiallyScheduled"),
 )
 COSCHEDULING = GangApi(
     "coscheduling", "scheduling.x-k8s.io", ("v1alpha1",), label="scheduling.x-k8s.io/pod-group", status=StatusForm.PHASE
