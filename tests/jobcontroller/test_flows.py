@@ -13,6 +13,7 @@ from volcanopy.api.alternatives import merged
 from volcanopy.api.core import Pod
 from volcanopy.jobcontroller.flow_jobs import PodProbe
 from volcanopy.jobcontroller.flows import MOST_DEPENDENTS, dependents
+from volcanopy.jobcontroller.plan import CreateJob
 
 
 def after(name: str, *targets: str, **fields: Any) -> dict[str, Any]:
@@ -312,3 +313,16 @@ def test_any_history_keeps_the_order_and_counts_retries(
             assert failures.get(made, 0) <= retries
     if completed == {f"f-j{number}" for number in range(5)} and world.phase != "Failed":
         assert world.phase == "Succeed"
+
+
+def test_a_job_that_can_be_created_states_no_reason_for_waiting_any_more() -> None:
+    world = FlowWorld(
+        {"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}, templates={"a": job_spec()}
+    ).settle()
+    world.set("f-a", "Completed")
+    assert "not found" in world.settle().job_message("b")
+    world.template("b", job_spec())
+    for effect in world.look().effects:  # the API server rejects the job
+        if not isinstance(effect, CreateJob):
+            world.carry_out(effect)
+    assert world.job_message("b") == ""

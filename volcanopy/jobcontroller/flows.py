@@ -194,10 +194,11 @@ def _to_make(
             pod_probes += waiting.pod_probes
         else:
             made, message = made_of(flow, step, seen.templates, entry.attempt)
-        if made is not None and job_name(flow, step) not in seen.jobs:
-            making[step.name] = made
-        elif made is None:
+        if made is None:
             making[step.name] = message
+        elif job_name(flow, step) not in seen.jobs:
+            making[step.name] = made
+        if made is None or not entry.attempt:  # that of a retry stays until the job exists
             entries[step.name] = entry.model_copy(update={"message": message})
     return making, pod_probes
 
