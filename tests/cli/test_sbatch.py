@@ -255,6 +255,39 @@ def test_links_to_volcanopy_are_the_programs_of_slurm(
     assert number not in program("squeue")
 
 
+@pytest.mark.parametrize("program", ["squeue -j", "scancel"])
+def test_numbers_without_a_job_are_an_error_after_those_that_have_one_are_cancelled(
+    processes: Path,
+    tmp_path: Path,
+    program: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(processes))
+
+    def called(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", [str(tmp_path / words[0]), *words[1:]])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    unknown = "volcanopy: no job of a batch script has the number 1: see `squeue -t all`\n"
+    assert called(*program.split(), "1") == (1, "", unknown)
+    status, _, error = called(*program.split(), "1_2")
+    assert (status, error) == (2, "volcanopy: 1_2: name jobs by the numbers that sbatch printed\n")
+    path = script(tmp_path)
+    path.write_text(path.read_text() + "sleep 1000\n")
+    number = called("sbatch", "--parsable", str(path))[1].strip()
+    job = Job.attach(f"job-{number}", kubeconfig=processes)
+    if program == "scancel":
+        assert called("scancel", "1", number)[::2] == (1, unknown)
+        job.wait("finished", timeout=120)
+        assert job.last_phase == "Terminated"
+    else:
+        assert called("squeue", "-h", "-o", "%i", "-j", f"1,{number}") == (0, f"{number}\n", "")
+        called("scancel", number)
+
+
 def test_the_queue_and_the_image_of_the_command_replace_those_of_the_script(tmp_path: Path) -> None:
     path = script(tmp_path, "--partition=short,long", "--container-image=old")
     ended = run_in_process("sbatch", "--queue", "mine", "--image", "new", "--dry-run=client", "-o", "yaml", path)

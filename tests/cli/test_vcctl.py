@@ -101,6 +101,13 @@ def test_what_has_no_equivalent_is_one_sentence(line: str, words: str) -> None:
         said(line)
 
 
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_of_a_program_of_volcano_names_its_own_options(option: str) -> None:
+    with pytest.raises(CommandError, match="vsub has the options --command .* -n -r") as fault:
+        said(f"vsub {option}")
+    assert fault.value.status == 0
+
+
 @pytest.mark.parametrize("called", ["volcanopy", "vcancel"])
 def test_the_new_form_is_printed_once_on_standard_error(
     called: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -48,6 +48,7 @@ MODULES = {
     "simulate": "volcanopy_lab.commands.simulate",
     "sbatch": "volcanopy.cli.commands.sbatch",
     "squeue": "volcanopy.cli.commands.slurm",
+    "scancel": "volcanopy.cli.commands.slurm",
     "top": "volcanopy.cli.commands.top",
     "ui": "volcanopy.cli.commands.ui",
     "usage": "volcanopy.cli.commands.usage",
@@ -327,9 +328,12 @@ def main() -> None:
         status = standard_output.BROKEN_PIPE
     except OSError as fault:
         output_error = standard_output.error_of(fault)
-        if output_error is None:
+        if output_error is not None:
+            standard_output.discard()
+        elif fault.filename is None and Path().stat().st_nlink == 0:
+            output_error = CommandError("the current directory was deleted: change to another one")
+        else:
             raise
-        standard_output.discard()
         status = _print_error(output_error)
     sys.exit(status)
 
@@ -338,7 +342,7 @@ def _called(called: str, program: str) -> int:
     """Run the command of the arguments and return its exit status; ``called`` is the name of the executable."""
     arguments = sys.argv[1:]
     if called in slurm.PROGRAMS:
-        arguments = slurm.PROGRAMS[called](arguments)
+        arguments = [called, "--help"] if arguments[:1] == ["--help"] else slurm.PROGRAMS[called](arguments)
     elif (ours := translated(called, arguments)) is not None:
         theirs = shlex.join([*([called] if called in PROGRAMS else ["vcctl"]), *arguments])
         print(f"{program}: `{theirs}` is now `{shlex.join([program, *ours])}`", file=sys.stderr)

@@ -7,7 +7,6 @@ import getopt
 import shlex
 from collections.abc import Callable, Sequence
 
-from volcanopy.api import names
 from volcanopy.client.errors import CommandError
 
 
@@ -30,9 +29,7 @@ def _squeue(arguments: Sequence[str]) -> list[str]:
 
 def _scancel(arguments: Sequence[str]) -> list[str]:
     _, numbers = _parsed("scancel", arguments, "Q", ["quiet"])
-    if not numbers or not all(number.isdecimal() for number in numbers):
-        raise CommandError("scancel: name jobs by the numbers that sbatch printed", 2)
-    return ["job", "terminate", "--selector", f"{names.SLURM_ID} in ({','.join(numbers)})"]
+    return ["scancel", *numbers]
 
 
 def _parsed(

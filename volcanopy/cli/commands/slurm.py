@@ -1,11 +1,17 @@
-"""``volcanopy squeue``: the jobs of batch scripts for tools that call Slurm's programs."""
+"""``volcanopy squeue`` and ``scancel``: the jobs of batch scripts for tools that call Slurm's programs."""
 
-from typing import Annotated
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volcanopy.api import names
 from volcanopy.cli.framework.command import command
-from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption
+from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, Selection, WriteOptions
+from volcanopy.client.errors import CommandError
+
+if TYPE_CHECKING:
+    from volcanopy.api.batch_read import BatchJob
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -21,22 +27,63 @@ async def squeue(
     partition: Annotated[str, typer.Option("--partition", metavar="QUEUE", help="Jobs of this queue.")] = "",
 ) -> None:
     """List the jobs of batch scripts as Slurm does."""
-    from volcanopy.api import names
-    from volcanopy.api.batch_read import BatchJob
     from volcanopy.client.durations import current_time
     from volcanopy.client.jobs import slurm, status
-    from volcanopy.client.kinds import read
     from volcanopy.kube.client.printable import printable
-    from volcanopy.kube.client.raw_kinds import JOBS
 
-    async with cluster.client() as client:
-        listing = await client.list(JOBS, place.of(client), label_selector=names.SLURM_ID)
+    numbers = [number.strip() for number in jobs.split(",") if number.strip()]
+    listed = await _jobs(cluster, place, numbers)
+    if numbers and not listed:
+        raise _unknown(numbers)
     rows = [
         job
-        for job in (read(BatchJob, body) for body in listing.items)
-        if (states or jobs or status.phase(job) not in status.FINISHED)
-        and partition in {"", status.queue(job)}
-        and (not jobs or job.metadata.labels[names.SLURM_ID] in jobs.split(","))
+        for job in listed
+        if (states or jobs or status.phase(job) not in status.FINISHED) and partition in {"", status.queue(job)}
     ]
     for line in slurm.table(rows, form or slurm.USUAL_FORMAT, current_time(), heads=not noheader):
         typer.echo(printable(line))
+
+
+@command(app, "scancel", hidden=True)
+async def scancel(
+    cluster: ClusterOptions,
+    place: NamespaceOption,
+    write: WriteOptions,
+    numbers: Annotated[list[str], typer.Argument(metavar="NUMBER...", help="Numbers that sbatch printed.")],
+) -> None:
+    """Terminate jobs of batch scripts; numbers without a job are an error."""
+    from volcanopy.cli.jobs import commands
+    from volcanopy.client.commands import CommandRequest
+
+    missing = set(numbers) - {_number(job) for job in await _jobs(cluster, place, numbers)}
+    if missing != set(numbers):
+        await commands.send(
+            cluster, place, write, Selection(selector=_selector(numbers)), CommandRequest("terminate", "", None)
+        )
+    if missing:
+        raise _unknown(missing)
+
+
+async def _jobs(cluster: ClusterOptions, place: NamespaceOption, numbers: Sequence[str]) -> "list[BatchJob]":
+    """Return the jobs of batch scripts with these numbers; all without numbers."""
+    from volcanopy.api.batch_read import BatchJob
+    from volcanopy.client.kinds import read
+    from volcanopy.kube.client.raw_kinds import JOBS
+
+    async with cluster.client() as client:
+        listing = await client.list(JOBS, place.of(client), label_selector=_selector(numbers))
+    return [read(BatchJob, body) for body in listing.items]
+
+
+def _selector(numbers: Sequence[str]) -> str:
+    if not all(number.isdecimal() for number in numbers):
+        raise CommandError(f"{', '.join(numbers)}: name jobs by the numbers that sbatch printed", 2)
+    return f"{names.SLURM_ID} in ({','.join(numbers)})" if numbers else names.SLURM_ID
+
+
+def _number(job: "BatchJob") -> str:
+    return job.metadata.labels[names.SLURM_ID]
+
+
+def _unknown(numbers: Iterable[str]) -> CommandError:
+    return CommandError(f"no job of a batch script has the number {', '.join(sorted(numbers))}: see `squeue -t all`")

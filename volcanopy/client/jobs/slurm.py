@@ -77,6 +77,7 @@ _FIELDS: dict[str, tuple[str, Callable[[BatchJob, datetime], str]]] = {
     "A": ("JOBID", _number),
     "P": ("PARTITION", lambda job, _: status.queue(job)),
     "j": ("NAME", lambda job, _: job.metadata.name),
+    "u": ("USER", lambda job, _: job.metadata.annotations.get(names.SUBMITTED_BY, "")),
     "t": ("ST", lambda job, now: _SHORT[_state(job, now)]),
     "T": ("STATE", _state),
     "M": ("TIME", _time),
