@@ -99,3 +99,13 @@ def test_the_encoding_of_the_environment_is_that_of_the_output(
     assert b"Traceback" not in done.stderr
     assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
     assert b"?" not in done.stdout, "every mark has one that the encoding has"
+
+
+@pytest.mark.parametrize("words", ["job run --name a --here -- true", "local up --simulate 1"])
+def test_a_current_directory_that_was_deleted_is_one_sentence(words: str, tmp_path: Path) -> None:
+    (tmp_path / "deleted").mkdir()
+    command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *COMMAND, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path / "deleted", stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "volcanopy: the current directory was deleted: change to another one"
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1

@@ -84,6 +84,16 @@ def test_an_empty_file_among_several_is_ignored(tmp_path: Path, monkeypatch: pyt
     assert load_connection().url == "http://second:2"
 
 
+def test_a_user_without_a_name_and_a_home_gets_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    monkeypatch.delenv("HOME")
+    with pytest.raises(NoCluster, match=r"no cluster is configured: there is no ~/\.kube/config"):
+        load_connection()
+    monkeypatch.setenv("KUBECONFIG", "~nobody-of-this-name/config")
+    with pytest.raises(NoCluster, match=r"names no file that exists \(~nobody-of-this-name/config\)"):
+        load_connection()
+
+
 def test_json_that_is_indented_with_tabs_is_read(tmp_path: Path) -> None:
     assert load(tmp_path, json.dumps(config(server="http://tabs:1"), indent="\t")).url == "http://tabs:1"
 

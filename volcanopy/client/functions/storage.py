@@ -5,6 +5,7 @@ from pathlib import Path
 
 from volcanopy.client.errors import CommandError
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import expanded
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def folder_of(location: Path | str) -> str:
     text = str(location)
     if "://" in text:
         return text.rstrip("/")
-    folder = Path(text).expanduser().absolute()
+    folder = expanded(text).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

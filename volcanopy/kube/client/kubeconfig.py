@@ -88,8 +88,8 @@ def load_connection(kubeconfig: Path | None = None, context: str | None = None) 
             raise NoCluster(f"kubeconfig {kubeconfig}: {problem}")
         return read_kubeconfig((kubeconfig,), context)
     named = os.environ.get("KUBECONFIG")
-    candidates = [Path(part).expanduser() for part in named.split(os.pathsep) if part] if named else []
-    files = [path for path in candidates or [Path("~/.kube/config").expanduser()] if path.is_file()]
+    parts = [part for part in named.split(os.pathsep) if part] if named else []
+    files = [path for path in map(expanded, parts or ["~/.kube/config"]) if path.is_file()]
     if files:
         return read_kubeconfig(tuple(files), context)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").is_file():
@@ -99,6 +99,11 @@ def load_connection(kubeconfig: Path | None = None, context: str | None = None) 
         f"no cluster is configured: {looked}, and this is not a pod with a service account; "
         "give --kubeconfig FILE or set KUBECONFIG, or start a cluster here with `volcanopy local up`"
     )
+
+
+def expanded(path: Path | str) -> Path:
+    """Return the path with the home for ``~``; as it is for a user without a home, for whom Path.expanduser raises."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111
 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:

@@ -32,6 +32,7 @@ from volcanopy.client.errors import CommandError
 from volcanopy.client.manifests import CreateError, Creator
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.kinds import Json
+from volcanopy.kube.client.kubeconfig import expanded
 from volcanopy.kube.client.raw_kinds import CRON_JOBS, FLOWS, JOBS, is_of, is_of_other_api, of_other_apis
 from volcanopy.services.controllers.jobs import JobControllerSettings
 from volcanopy.services.process.settings import SchedulerSettings
@@ -75,7 +76,7 @@ class Serving:
 def up(options: NodeOptions, kubeconfig: Path, serving: Serving, persist: Persistence) -> None:
     """Run a cluster until Ctrl-C; write its kubeconfig to a file."""
     size, objects = size_of(options), _objects_of(options.cluster)
-    kubeconfig = kubeconfig.expanduser().absolute()
+    kubeconfig = expanded(kubeconfig).absolute()
     _check_kubeconfig(kubeconfig)
     if persist.file is not None:
         _check_persist(persist.file)
@@ -300,7 +301,7 @@ def _until_done(work: Coroutine[Any, Any, None]) -> None:
 
 def _check_kubeconfig(path: Path) -> None:
     """Check that the kubeconfig can be written and is not one of another cluster. Raises CommandError."""
-    if path == Path("~/.kube/config").expanduser():
+    if path == expanded("~/.kube/config"):
         raise CommandError(f"--kubeconfig: {path} is the default of kubectl: specify another file", 2)
     if path.is_dir():
         raise CommandError(f"--kubeconfig: {path} is a directory: specify a file", 2)
