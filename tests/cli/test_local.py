@@ -48,6 +48,19 @@ def test_a_run_of_an_example_prints_its_jobs_at_the_end() -> None:
 
 
 @pytest.mark.usefixtures("own_logging")
+@pytest.mark.parametrize("limit", ["-S -n 64", "-n 64"], ids=["soft", "hard"])
+def test_the_limit_of_open_files_is_raised_and_one_that_is_too_low_is_one_sentence(limit: str) -> None:
+    script = f'ulimit {limit}; exec "$@"'
+    command = ["sh", "-c", script, "sh", *COMMAND, "run", "--simulate", "2", str(EXAMPLES / "02-gang")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if limit == "-n 64":
+        sentence = "volcanopy: at most 64 open files are allowed, a cluster needs 512: raise `ulimit -n`\n"
+        assert (done.returncode, done.stderr) == (1, sentence)
+    else:
+        assert done.returncode == 0, done.stderr
+        assert "Completed" in done.stdout
+
+
 def test_a_run_fails_if_a_job_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = batch_job("good", 1, "1", duration="100ms")
     bad = batch_job("bad", 1, "1", duration="100ms", exit_code="3")

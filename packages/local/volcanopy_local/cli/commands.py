@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import shlex
 import signal
 import socket
@@ -48,6 +49,8 @@ from volcanopy_local.simulated import nodes as simulated
 _NAME = "volcanopy"
 _RUNNABLE = (JOBS, FLOWS, CRON_JOBS)
 _OF_VOLCANO = tuple(other for kind in _RUNNABLE for other in of_other_apis(kind))
+_LEAST_FILES, _MOST_FILES = 512, 65536
+"""Open files: 350 are those of an idle cluster, whose services and API server are in one process; a client adds a few."""
 _JOURNAL = b'["=",'
 """First bytes of the file of a persistent cluster."""
 
@@ -295,8 +298,19 @@ def _interrupts() -> asyncio.Event:
 
 
 def _until_done(work: Coroutine[Any, Any, None]) -> None:
+    _raise_limit_of_open_files()
     configure(level=logging.WARNING)
     uvloop.run(work)
+
+
+def _raise_limit_of_open_files() -> None:
+    """Raise the limit of open files as far as this user may. Raises CommandError below what a cluster needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if limit < _LEAST_FILES:
+        raise CommandError(f"at most {limit} open files are allowed, a cluster needs {_LEAST_FILES}: raise `ulimit -n`")
+    if soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _check_kubeconfig(path: Path) -> None:
