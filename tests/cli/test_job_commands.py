@@ -1,9 +1,11 @@
 """``volcanopy job`` against a cluster at work: what a person does with a job, from its start to its end."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.cli.run_commands import COMMAND, Outcome, Run, has_unschedulable_reason, run_in_process, until
@@ -81,6 +83,17 @@ def test_a_pod_on_a_simulated_node_accepts_no_terminal(volcanopy: Run) -> None:
         'pod "talks-main-0" accepts no connection: its container has no terminal, or its node is simulated and runs no program'
     )
     volcanopy("job", "delete", "talks")
+
+
+@pytest.mark.parametrize("text", ["", "one\ntwo\n"], ids=["/dev/null", "file"])
+def test_an_input_that_is_no_terminal_is_sent_to_its_end(processes: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "typed").write_text(text)
+    words = ["job", "run", "--interactive", "--cpu", "100m", "--kubeconfig", str(processes), "--", "cat"]
+    with Path(tmp_path / "typed" if text else os.devnull).open() as typed:
+        done = subprocess.run([*COMMAND, *words], stdin=typed, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("Connected with pod ")
+    assert {"one", "two"} & set(done.stdout.split()) == set(text.split())
 
 
 def test_a_client_dry_run_needs_no_cluster_and_prints_a_manifest(volcanopy: Run) -> None:

@@ -103,7 +103,7 @@ def test_what_has_no_equivalent_is_one_sentence(line: str, words: str) -> None:
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_of_a_program_of_volcano_names_its_own_options(option: str) -> None:
-    with pytest.raises(CommandError, match="vsub has the options --command .* -n -r") as fault:
+    with pytest.raises(CommandError, match=r"vsub has the options --command .* -n -r") as fault:
         said(f"vsub {option}")
     assert fault.value.status == 0
 

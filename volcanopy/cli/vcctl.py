@@ -37,8 +37,8 @@ def translated(program: str, arguments: Sequence[str]) -> list[str] | None:
     form, rest = _PROGRAMS.get(program), list(arguments)
     if form is None:
         form, rest = _COMMANDS.get(tuple(arguments[:2])), list(arguments[2:])
-    wants_help = not {"-h", "--help"}.isdisjoint(rest)
-    if form is None or (wants_help and program not in _PROGRAMS):
+    help_requested = not {"-h", "--help"}.isdisjoint(rest)
+    if form is None or (help_requested and program not in _PROGRAMS):
         return None
     flags = [_flag(argument, form.options) for argument in rest]
     if program not in _PROGRAMS and form.marks and form.marks.isdisjoint(flags):
@@ -46,7 +46,9 @@ def translated(program: str, arguments: Sequence[str]) -> list[str] | None:
     values = _values(rest, form.options)
     if values is None:
         if program in _PROGRAMS:
-            raise CommandError(f"{program} has the options {' '.join(sorted(form.options))}", 0 if wants_help else 2)
+            raise CommandError(
+                f"{program} has the options {' '.join(sorted(form.options))}", 0 if help_requested else 2
+            )
         return None
     return form.ours(values)
 

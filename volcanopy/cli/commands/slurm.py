@@ -32,12 +32,12 @@ async def squeue(
     from volcanopy.kube.client.printable import printable
 
     numbers = [number.strip() for number in jobs.split(",") if number.strip()]
-    listed = await _jobs(cluster, place, numbers)
-    if numbers and not listed:
+    listing = await _jobs(cluster, place, numbers)
+    if numbers and not listing:
         raise _unknown(numbers)
     rows = [
         job
-        for job in listed
+        for job in listing
         if (states or jobs or status.phase(job) not in status.FINISHED) and partition in {"", status.queue(job)}
     ]
     for line in slurm.table(rows, form or slurm.USUAL_FORMAT, current_time(), heads=not noheader):
@@ -55,13 +55,13 @@ async def scancel(
     from volcanopy.cli.jobs import commands
     from volcanopy.client.commands import CommandRequest
 
-    missing = set(numbers) - {_number(job) for job in await _jobs(cluster, place, numbers)}
-    if missing != set(numbers):
+    unknown = set(numbers) - {_number(job) for job in await _jobs(cluster, place, numbers)}
+    if unknown != set(numbers):
         await commands.send(
             cluster, place, write, Selection(selector=_selector(numbers)), CommandRequest("terminate", "", None)
         )
-    if missing:
-        raise _unknown(missing)
+    if unknown:
+        raise _unknown(unknown)
 
 
 async def _jobs(cluster: ClusterOptions, place: NamespaceOption, numbers: Sequence[str]) -> "list[BatchJob]":

@@ -78,11 +78,12 @@ async def _connect(socket: aiohttp.ClientWebSocketResponse) -> None:
     loop = asyncio.get_running_loop()
     outgoing: asyncio.Queue[bytes] = asyncio.Queue()
 
-    def typed() -> None:
+    def typed() -> bool:
         data = os.read(0, _CHUNK)
         outgoing.put_nowait(bytes((_STDIN,)) + data if data else bytes((_CLOSE, _STDIN)))
         if not data:
             loop.remove_reader(0)
+        return bool(data)
 
     def resized() -> None:
         with contextlib.suppress(OSError):
@@ -94,7 +95,11 @@ async def _connect(socket: aiohttp.ClientWebSocketResponse) -> None:
         while True:
             await socket.send_bytes(await outgoing.get())
 
-    loop.add_reader(0, typed)
+    try:
+        loop.add_reader(0, typed)
+    except PermissionError:  # the kernel waits for no file and not for /dev/null: they can always be read
+        while typed():
+            pass
     loop.add_signal_handler(signal.SIGWINCH, resized)
     resized()
     sending = asyncio.create_task(send())

@@ -103,7 +103,7 @@ def load_connection(kubeconfig: Path | None = None, context: str | None = None) 
 
 def expanded(path: Path | str) -> Path:
     """Return the path with the home for ``~``; as it is for a user without a home, for whom Path.expanduser raises."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111
+    return Path(os.path.expanduser(path))
 
 
 def read_kubeconfig(files: tuple[Path, ...], context: str | None = None) -> Connection:
