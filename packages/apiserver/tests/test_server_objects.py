@@ -139,6 +139,15 @@ async def test_priority_classes_give_pods_their_number(client: Client) -> None:
     assert (code, body["message"]) == (403, 'pods "r" is forbidden: no PriorityClass with name nobody was found')
 
 
+async def test_a_pod_needs_its_service_account(client: Client) -> None:
+    code, body = await client.ask("POST", PODS, pod("p", serviceAccountName="robot"))
+    message = 'error looking up service account default/robot: serviceaccount "robot" not found'
+    assert (code, body["message"]) == (403, f'pods "p" is forbidden: {message}')
+    await client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
+    assert (await client.create(PODS, pod("p", serviceAccountName="robot")))["spec"]["serviceAccountName"] == "robot"
+    assert (await client.create(PODS, pod("q")))["spec"]["serviceAccountName"] == "default"
+
+
 async def test_an_unchanged_write_is_no_change(client: Client) -> None:
     made = await client.create(MAPS, map_of("m"))
     same = await client.patch(f"{MAPS}/m", {"data": {"k": "v"}})

@@ -8,6 +8,7 @@ from embedded_apiserver.context import Context
 from embedded_apiserver.kinds.builtin import SYSTEM_PRIORITIES
 from embedded_apiserver.kinds.kinds import Kind
 from embedded_apiserver.kinds.pods import tolerate_lost_nodes
+from embedded_apiserver.schema.metadata_validation import subdomain_faults
 from embedded_apiserver.status_errors import forbidden
 from embedded_apiserver.store.object_store import Body
 
@@ -109,10 +110,21 @@ def admit_create(ctx: Context, kind: Kind, body: Body) -> None:
         _runtime_class(ctx, body)
         if ctx.default_scheduler and spec.get("schedulerName") == "default-scheduler":
             spec["schedulerName"] = ctx.default_scheduler
-        if not spec.get("serviceAccountName"):
-            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+        _service_account(ctx, body)
     elif kind.bucket == "persistentvolumeclaims":
         _storage_class(ctx, body)
+
+
+def _service_account(ctx: Context, pod: Body) -> None:
+    """A pod runs as the account `default` of its namespace if it names none. One that does not exist is an error."""
+    spec, namespace = pod["spec"], pod["metadata"].get("namespace", "")
+    name = spec.get("serviceAccountName")
+    if not name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+    elif not subdomain_faults(name) and ctx.store.bucket("serviceaccounts").get(namespace, name) is None:
+        # Validation, which comes later, rejects a name that is invalid.
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise forbidden("pods", "", _name(pod), why)
 
 
 def _storage_class(ctx: Context, claim: Body) -> None:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 
 from embedded_apiserver.field_errors import FieldError
+from embedded_apiserver.kinds.pod_affinity_validation import affinity_faults
 from embedded_apiserver.kinds.pod_container_validation import detail_faults, host_port_faults, user_faults
 from embedded_apiserver.kinds.pod_volume_validation import mount_faults, volume_faults
 from embedded_apiserver.quantities import measure
@@ -71,6 +72,8 @@ def pod_faults(spec: Body, path: str) -> list[FieldError]:
         faults += label_map_faults(spec["nodeSelector"], f"{path}.nodeSelector")
     if spec.get("tolerations") != USUAL_TOLERATIONS:
         faults += _toleration_faults(spec, path)
+    if spec.get("affinity"):
+        faults += affinity_faults(spec["affinity"], f"{path}.affinity")
     if spec.get("topologySpreadConstraints"):
         faults += _spread_faults(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints")
     if spec.get("securityContext"):

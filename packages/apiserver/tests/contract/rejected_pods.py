@@ -320,4 +320,39 @@ SPREADS: dict[str, dict[str, Any]] = {
     "two equal spreads": pod(topologySpreadConstraints=[SPREAD, {**SPREAD, "maxSkew": 2}]),
 }
 
-REJECTED: dict[str, dict[str, Any]] = {**VOLUMES, **MOUNTS, **NAMES, **CONTAINERS, **SPREADS}
+REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
+
+
+def nodes(**requirement: Any) -> dict[str, Any]:
+    """A pod whose nodes have to match a requirement."""
+    terms = [{"matchExpressions": [requirement]}]
+    return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+
+
+def beside(**term: Any) -> dict[str, Any]:
+    """A pod that has to run apart from other pods."""
+    return pod(affinity={"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}})
+
+
+def weighted(weight: int) -> dict[str, Any]:
+    term = {"podAffinityTerm": {"topologyKey": "zone"}}
+    return pod(affinity={"podAffinity": {PREFERRED: [{"weight": weight, **term}]}})
+
+
+AFFINITIES: dict[str, dict[str, Any]] = {
+    "no node selector term": pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}),
+    "nodes in no values": nodes(key="zone", operator="In"),
+    "nodes with values that exist": nodes(key="zone", operator="Exists", values=["a"]),
+    "nodes above two numbers": nodes(key="cores", operator="Gt", values=["1", "2"]),
+    "nodes of an unknown operator": nodes(key="zone", operator="Near", values=["a"]),
+    "nodes of an invalid label": nodes(key="a b", operator="Exists"),
+    "nodes preferred without weight": pod(affinity={"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}}),
+    "pods preferred too much": weighted(101),
+    "pods without a topology": beside(topologyKey=""),
+    "pods above a number": beside(
+        labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
+    ),
+    "pods not in any values": beside(labelSelector={"matchExpressions": [{"key": "a", "operator": "NotIn"}]}),
+}
+
+REJECTED: dict[str, dict[str, Any]] = {**VOLUMES, **MOUNTS, **NAMES, **CONTAINERS, **SPREADS, **AFFINITIES}
