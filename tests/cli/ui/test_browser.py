@@ -57,6 +57,23 @@ async def test_the_table_of_jobs_follows_the_cluster(gangs: Run, kubeconfig: Pat
     await command(gangs, "job", "delete", "later")
 
 
+async def test_the_way_back_from_a_job_leads_to_the_same_jobs(gangs: Run, kubeconfig: Path) -> None:
+    async with page(kubeconfig) as (url, _), browser() as tab:
+        await tab.goto(f"{url}#/jobs")
+        await tab.get_by_label("Filter").fill("browser/wa")
+        await tab.get_by_text("1 of").wait_for()
+        await tab.get_by_role("button", name="NAME", exact=True).click()
+        await tab.get_by_role("link", name="waits", exact=True).click()
+        await tab.get_by_role("heading", name="test-browser/waits").wait_for()
+        await tab.go_back()
+        await tab.get_by_role("button", name="NAME ▲").wait_for()
+        await tab.get_by_text("1 of").wait_for()
+        assert await tab.get_by_label("Filter").input_value() == "browser/wa"
+        await tab.get_by_role("navigation").get_by_role("link", name="Jobs").click()
+        await tab.get_by_role("button", name="NAME", exact=True).wait_for()
+        assert await tab.get_by_label("Filter").input_value() == ""
+
+
 async def test_the_tables_show_what_kubectl_prints(gangs: Run, kubeconfig: Path, kubectl_program: Path) -> None:
     columns = "NAME:.metadata.name,PHASE:.status.state.phase,QUEUE:.spec.queue"
 

@@ -8,10 +8,14 @@ const KINDS = { NAME: "name", NAMESPACE: "short", QUEUE: "short", REASON: "text"
 const SHOWN = ["NAMESPACE", "NAME", "PHASE", "PROGRESS", "QUEUE", "USER", "AGE", "RUN TIME", "POSITION", "ESTIMATED START", "MIN", "RETRIES", "REASON"];
 
 export function jobs() {
-  const start = new URLSearchParams(location.hash.split("?")[1] ?? "");
-  const query = { text: "", queue: start.get("queue") ?? "", phase: start.get("phase") ?? "", sort: "", page: 1 };
-  const change = (fields) => { Object.assign(query, { page: 1 }, fields); refresh().catch(fail); };
-  const text = h("input", { type: "search", placeholder: "namespace or name", oninput: () => change({ text: text.value }) });
+  const query = { text: "", queue: "", phase: "", sort: "", page: 1, ...Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")) };
+  const change = (fields) => {
+    Object.assign(query, { page: 1 }, fields);
+    // The way back from a job, a reload and a copied address show the same jobs.
+    history.replaceState(null, "", `#/jobs?${new URLSearchParams(query)}`);
+    refresh().catch(fail);
+  };
+  const text = h("input", { type: "search", placeholder: "namespace or name", value: query.text, oninput: () => change({ text: text.value }) });
   const queue = h("select", { onchange: () => change({ queue: queue.value }) });
   const phase = h("select", { onchange: () => change({ phase: phase.value }) });
   // On phones the table has no headings to click.
