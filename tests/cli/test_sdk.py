@@ -35,6 +35,9 @@ async def test_a_waiting_job_is_explained_and_cancelled(kubeconfig: Path) -> Non
     with pytest.raises(JobError, match="the job is not submitted"):
         await AsyncJob(["true"], kubeconfig=kubeconfig).phase()
     await job.submit()
+    same_name = AsyncJob(["true"], name="too-large", image="busybox", kubeconfig=kubeconfig)
+    with pytest.raises(JobError, match=r"not submitted: call submit\(\), or Job.attach\(NAME\) for a job that exists"):
+        await same_name.cancel()
     assert 'job "too-large" is pending' in await job.explain()
     await job.cancel("not needed")
     assert await job.phase() == "Terminated"

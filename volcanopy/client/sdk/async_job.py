@@ -156,8 +156,8 @@ class AsyncJob:
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[tuple[Client, Json]]:
         """Open a client, and read the job."""
-        if not self.name:
-            raise JobError("the job is not submitted")
+        if not (self._is_submitted and self.name):
+            raise JobError("the job is not submitted: call submit(), or Job.attach(NAME) for a job that exists")
         async with self._connected.client() as client:
             body = await client.get(JOBS, self.namespace, self.name)
             self._see(body)
