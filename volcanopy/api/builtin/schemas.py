@@ -33,12 +33,10 @@ _REQUIRED = {"io.k8s.api.core.v1.PodTemplateSpec": ["spec"]}
 _SCALARS: dict[str, Json] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {
         "x-kubernetes-int-or-string": True,
-        "anyOf": [{"type": "integer"}, {"type": "string"}],
         "pattern": QUANTITY_PATTERN,
     },
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
         "x-kubernetes-int-or-string": True,
-        "anyOf": [{"type": "integer"}, {"type": "string"}],
     },
     "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": _EMBEDDED_METADATA,
 }
