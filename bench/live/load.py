@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from bench.live.audit import POLICY, Accounts
 from bench.live.bare_client import NAMESPACE, NODES, SECONDS, Client, session
-from bench.live.services import SERVICES, USERS, Services
+from bench.live.services import SERVICES, USERS, Services, create_policies
 from tests.controlplane.plane import ControlPlane
 from volcanopy.api.bindings import VOLCANOPY, Binding
 from volcanopy.api.volcano_crds import crds_of
@@ -154,8 +154,10 @@ async def cluster(
         plane = ControlPlane.start(controllers=controllers, crds=crds, apiserver_flags=flags, users=users)
         stack.enter_context(plane)
         services = stack.enter_context(Services(plane, directory, binding))
-        for name in SERVICES if ours else ():
-            services.start(name)
+        if ours:
+            create_policies(plane)
+            for name in SERVICES:
+                services.start(name)
         async with session(plane, binding) as client:
             await client.prepare(nodes)
             if ours:

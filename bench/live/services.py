@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import yaml
+
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import free_port
 from volcanopy.api.bindings import VOLCANOPY, Binding
@@ -18,6 +20,17 @@ USERS = {name: f"system:serviceaccount:volcanopy-system:volcanopy-{name}" for na
 """Our users. They have tokens, as in a cluster: the API server verifies a client certificate again for each request."""
 LEASE = ("--lease-duration", "120", "--renew-deadline", "90")
 """A machine with many other processes renews late; how long a lease lasts costs nothing."""
+_FIELD_MANAGERS = Path(__file__).parents[2] / "charts" / "volcanopy" / "field-managers.yaml"
+
+
+def create_policies(plane: ControlPlane) -> None:
+    """Create the policy of the chart that removes field managers."""
+    metadata, kind = {"name": "field-managers"}, "MutatingAdmissionPolicy"
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic"
+    policy = {"kind": kind, "metadata": metadata, "spec": yaml.safe_load(_FIELD_MANAGERS.read_text())}
+    plane.request("POST", f"{path}ies", policy)
+    binding = {"kind": f"{kind}Binding", "metadata": metadata, "spec": {"policyName": metadata["name"]}}
+    plane.request("POST", f"{path}ybindings", binding)
 
 
 class Services:

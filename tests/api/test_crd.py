@@ -130,7 +130,8 @@ def test_a_pod_template_has_the_schema_of_a_pod() -> None:
     assert template["required"] == ["spec"]
     assert pod["required"] == ["containers"]
     assert container["properties"]["image"]["type"] == "string"
-    assert container["properties"]["resources"]["properties"]["limits"]["additionalProperties"]["x-kubernetes-int-or-string"]
+    limits = container["properties"]["resources"]["properties"]["limits"]
+    assert limits["additionalProperties"]["x-kubernetes-int-or-string"]
     assert "ephemeralContainers" not in pod["properties"]
     unknown = [path for path, node in nodes(template) if node.get("x-kubernetes-preserve-unknown-fields")]
     assert unknown == []

@@ -57,12 +57,15 @@ def render(
     release: str = RELEASE,
     namespace: str = NAMESPACE,
     crds: bool = False,
+    served: tuple[str, ...] = (),
 ) -> list[Json]:
     """Return the chart's objects for these values, those of the namespace with `metadata.namespace`.
 
-    Raises RenderError. Each call gives objects of its own: change them as you like.
+    `served` are kinds that the cluster has besides those that helm expects of every cluster, as `group/version/kind`. Raises RenderError. Each call gives objects of its own: change them as you like.
     """
-    document: list[Json] = json.loads(_rendered(json.dumps(values or {}, sort_keys=True), release, namespace, crds))
+    document: list[Json] = json.loads(
+        _rendered(json.dumps(values or {}, sort_keys=True), release, namespace, crds, served)
+    )
     return document
 
 
@@ -84,7 +87,8 @@ def rights_of(objects: Iterable[Json], role: str) -> set[Right]:
 
 
 @functools.cache
-def _rendered(values: str, release: str, namespace: str, crds: bool) -> str:
+def _rendered(values: str, release: str, namespace: str, crds: bool, served: tuple[str, ...]) -> str:
     command = ["template", release, os.fspath(CHART), f"--namespace={namespace}", "--values=-"]
+    command += [f"--api-versions={kind}" for kind in served]
     text = run_helm(*command, *(["--include-crds"] if crds else []), values=values)
     return json.dumps([document for document in yaml.load_all(text, Loader=_Loader) if document])

@@ -91,9 +91,13 @@ def _refusal(answer: tuple[int, Json]) -> str:
     return "" if code < 300 else f"{code} {body.get('message', body)}"
 
 
+MUTATING_POLICIES = "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+"""A kind that the real API server serves."""
+
+
 def chart_objects(*kinds: str, values: Json | None = None) -> list[Json]:
     """The cluster-scoped objects of the chart of these kinds, without what the tests of a session share."""
-    return [manifest for manifest in render(values or {}) if manifest["kind"] in kinds]
+    return [manifest for manifest in render(values or {}, served=(MUTATING_POLICIES,)) if manifest["kind"] in kinds]
 
 
 def install_roles(plane: ControlPlane, namespace: str, *editors: str) -> None:

@@ -1,10 +1,12 @@
-"""The policies of the chart: what the controller's account may write, and namespaces whose pods all run in queues."""
+"""The policies of the chart: what the controller's account may write, namespaces whose pods all run in queues, field managers of PodGroups."""
 
 import asyncio
 import contextlib
+import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 
 import pytest
 
@@ -34,7 +36,7 @@ def plane(real_control_plane: ControlPlane) -> Iterator[ControlPlane]:
         for each in chart_objects("ClusterRole", "ClusterRoleBinding", values=WITH_AGENT)
         if each["metadata"]["name"].endswith(("-controller", "-agent"))
     ]
-    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    kinds = [f"{mode}AdmissionPolicy{part}" for part in ("", "Binding") for mode in ("Validating", "Mutating")]
     for manifest in (*chart, *chart_objects(*kinds, values=WITH_AGENT)):
         base = RBAC if manifest["kind"].startswith("ClusterRole") else POLICIES
         plural = manifest["kind"].lower().removesuffix("y") + ("ies" if manifest["kind"].endswith("y") else "s")
@@ -174,6 +176,35 @@ async def test_the_controller_recognizes_its_secrets_without_reading_others(plan
             )
             assert (made[0]["data"], made[1]) == ({"a": "eA=="}, expected)
         assert await client.create(PODS, own, pod("p", job))
+
+
+def test_pod_groups_have_field_managers_only_if_server_side_apply_creates_them(plane: ControlPlane) -> None:
+    groups = Tenant(plane, "", namespace(plane)).path("PodGroup")
+    group = {"apiVersion": "scheduling.volcanopy.io/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1}}
+
+    def managers(name: str) -> list[str]:
+        """What the managers of a PodGroup's fields did, once its status is written."""
+        status = {"status": {"phase": "Running"}}
+        written = plane.request("PATCH", f"{groups}/{name}/status", status, "application/merge-patch+json")
+        assert written["status"]["phase"] == "Running"
+        return [entry["operation"] for entry in written["metadata"].get("managedFields", [])]
+
+    def comes_without_managers(name: str) -> bool:
+        try:
+            plane.request("POST", groups, group | {"metadata": {"name": name}})
+        except CreateError as error:
+            if error.status != HTTPStatus.SERVICE_UNAVAILABLE:  # until the server has read the schema of the kind
+                raise
+            return False
+        return managers(name) == []
+
+    deadline, names = time.monotonic() + 60, (f"g-{number}" for number in itertools.count())
+    while not comes_without_managers(next(names)):  # the policy takes a moment to come into force
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    applied = group | {"metadata": {"name": "applied"}}
+    plane.request("PATCH", f"{groups}/applied?fieldManager=a", applied, "application/apply-patch+yaml")
+    assert managers("applied") == ["Apply", "Update"]
 
 
 def test_pods_of_a_namespace_for_queues_name_our_scheduler(plane: ControlPlane) -> None:
