@@ -1,21 +1,23 @@
 """How many calls the scheduler makes for each pod of gangs whose placements depend on each other."""
 
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 import pytest
 
 from bench import growth
 from volcanopy.scheduler.core import schedule
-from volcanopy.scheduler.model.plan import Bind
+from volcanopy.scheduler.invariants.check import violations
+from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 from volcanopy_testing import notation
 
 
-def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:
-    """The calls of a cycle, C functions included, divided by its binds; what outlasts a cycle is there already."""
-    pods, count = len(schedule(state, config).of(Bind)), 0
+def calls(work: Callable[[], object]) -> int:
+    """The calls that are made for it, C functions included."""
+    count = 0
 
     def note(_: FrameType, event: str, __: object) -> None:
         nonlocal count
@@ -23,10 +25,16 @@ def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:
 
     sys.setprofile(note)
     try:
-        schedule(state, config)
+        work()
     finally:
         sys.setprofile(None)
-    return count / pods
+    return count
+
+
+def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:
+    """The calls of a cycle, divided by its binds; what outlasts a cycle is there already."""
+    pods = len(schedule(state, config).of(Bind))
+    return calls(lambda: schedule(state, config)) / pods
 
 
 @pytest.mark.parametrize(
@@ -39,3 +47,14 @@ def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:
 )
 def test_a_pod_is_placed_with_few_calls(state: Snapshot, config: str, most: int) -> None:
     assert calls_per_pod(state, parse(config, notation.all_policies())) < most
+
+
+def test_the_check_of_a_start_costs_the_same_beside_more_running_gangs() -> None:
+    def cost(running: int) -> int:
+        gangs = "\n".join(f"job r{number} min=2: 2 x cpu=1 on=n1" for number in range(running))
+        state = notation.snapshot(f"node n1 cpu=999\nnode n2 cpu=1\njob single: 1 x cpu=1\n{gangs}")
+        plan = Plan((Bind("default/single-0", "n2"),))
+        assert violations(state, plan) == []
+        return calls(lambda: violations(state, plan))
+
+    assert cost(200) == cost(20)

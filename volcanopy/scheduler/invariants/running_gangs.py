@@ -18,8 +18,8 @@ def passed_over(moves: Moves) -> list[str]:
     tasks = moves.snapshot.tasks
     if not len(moves.bound) or _limits_exist(moves):
         return []
-    running = np.unique(tasks.job[STARTED[tasks.status] & (tasks.job != NONE)])
-    lacking = {row: gangs.missing(moves, row, PRESENT[tasks.status]) for row in running.tolist()}
+    running = np.intersect1d(tasks.job[STARTED[tasks.status]], tasks.job[tasks.status == Status.PENDING]).tolist()
+    lacking = {row: gangs.missing(moves, row, PRESENT[tasks.status]) for row in running if row != NONE}
     first = [row for row, text in lacking.items() if text]
     starts = moves.bound[(tasks.nominated[moves.bound] == NONE) & ~np.isin(tasks.job[moves.bound], first)]
     moved = [pod.task for pod in moves.snapshot.moves.pods]
