@@ -20,7 +20,7 @@ from volcanopy.jobcontroller.phases import LIVE
 from volcanopy.jobcontroller.plan import JobPlan
 from volcanopy.jobcontroller.reconcile import reconcile
 from volcanopy.kube.cache.watch import Change, ChangeType
-from volcanopy.services.controllers.job_cache import JobCache
+from volcanopy.services.controllers.job_cache import JobCache, Urgency
 
 Json = dict[str, Any]
 News = tuple[str, str, Json]
@@ -159,9 +159,9 @@ class LaggingWorld(World):
         self.remaining = remaining if remaining.effects else None
         self._carry_out_plan(step)
 
-    def _wake(self, key: str, burst: bool) -> None:
+    def _wake(self, key: str, urgency: Urgency) -> None:
         """No timers: the test decides when the controller reconciles. It makes a new plan unless a pod has changed."""
-        if not burst:
+        if urgency is Urgency.NOW:
             self.remaining = None
 
     def _carry_out_plan(self, plan: JobPlan, crash_after: int | None = None, lost: int | None = None) -> JobPlan:

@@ -125,7 +125,9 @@ def test_a_plan_creates_at_most_so_many_pods_however_many_are_missing_and_the_ne
 ) -> None:
     monkeypatch.setattr(reconciliation, "MOST_CREATED", 100)
     world = admitted(250)
-    assert sum(isinstance(effect, CreatePod) for effect in world.plan().effects) == 100
+    plan = world.plan()
+    assert sum(isinstance(effect, CreatePod) for effect in plan.effects) == 100
+    assert plan.again == world.now
     assert len(world.settle().pods) == 250
 
 

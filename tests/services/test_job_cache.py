@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.kube.faulty_server import WatchPlan, connect, faulty_server
 from volcanopy.api.container_states import ContainerStatus
@@ -13,7 +14,7 @@ from volcanopy.kube.cache.followed_kinds import PODS
 from volcanopy.kube.cache.watch import Change, ChangeType, Reflector
 from volcanopy.kube.client.api_client import Client
 from volcanopy.services.controllers.api_controllers import slimming_of_jobs
-from volcanopy.services.controllers.job_cache import JobCache, with_labels_and_readiness
+from volcanopy.services.controllers.job_cache import JobCache, Urgency, with_labels_and_readiness
 
 Json = dict[str, Any]
 OWNER = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "name": "j", "uid": "u1", "controller": True}
@@ -229,6 +230,63 @@ def test_a_bound_pod_wakes_nobody_and_one_that_runs_or_is_evicted_does() -> None
     evicted = in_phase("Running", 13)
     watched(cache, msgspec.structs.replace(evicted, status=PodStatus(phase="Running", conditions=(target,))))
     assert cache.woken == ["ns/j", "ns/j"]
+
+
+def test_what_the_watch_shows_of_a_pod_that_is_being_created_wakes_nobody_unless_it_has_started() -> None:
+    cache = Known()
+    cache.creating.update({("u1", "j-a-0"), ("u1", "j-a-1")})
+    watched(cache, pod("p1", 10), kind=ChangeType.ADDED)
+    assert cache.woken == []
+    watched(cache, in_phase("Failed", 11, name="j-a-1"), kind=ChangeType.ADDED)
+    assert cache.woken == ["ns/j"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "urgency"),
+    [
+        ({"phase": "Running"}, {"phase": "Running"}, None),
+        ({"phase": "Running"}, {"phase": "Running", "running": 1}, None),
+        ({"phase": "Inqueue"}, {"phase": "Inqueue", "alternative": {"name": "x"}}, Urgency.SOON),
+        ({}, {"phase": "Running"}, Urgency.STATUS),
+        ({"phase": "Pending"}, {"phase": "Running"}, Urgency.STATUS),
+        ({"phase": "Pending"}, {"phase": "Inqueue"}, Urgency.NOW),
+        ({"phase": "Running"}, {"phase": "Unknown"}, Urgency.NOW),
+    ],
+)
+def test_a_podgroup_makes_a_plan_necessary_that_may_depend_on_its_change(
+    before: Json, after: Json, urgency: Urgency | None
+) -> None:
+    woken: list[Urgency | None] = []
+    cache = JobCache(lambda _, urgency: woken.append(urgency))
+    cache.job_event("ADDED", {**JOB, "spec": {"tasks": [{"name": "a"}]}})
+    cache.pod_made("u1", pod("p1", 10))
+    for version, status in ((11, before), (12, after)):
+        woken.clear()
+        changed = msgspec.convert(made("g1", version) | {"status": status}, PodGroup)
+        cache.pod_group_changes([Change(ChangeType.MODIFIED, changed)])
+    assert woken == ([] if urgency is None else [urgency])
+
+
+def test_a_podgroup_that_starts_without_all_pods_of_its_job_wakes_it_at_once() -> None:
+    woken: list[Urgency] = []
+    cache = JobCache(lambda _, urgency: woken.append(urgency))
+    cache.job_event("ADDED", {**JOB, "spec": {"tasks": [{"name": "a", "replicas": 2}]}})
+    cache.pod_made("u1", pod("p1", 10))
+    cache.pod_group_made("u1", group("g1", 11))
+    woken.clear()
+    cache.pod_group_changes([Change(ChangeType.MODIFIED, group("g1", 12, "Running"))])
+    assert woken == [Urgency.NOW]
+
+
+def test_what_the_watch_shows_of_a_podgroup_that_is_being_created_wakes_nobody_unless_it_has_a_phase() -> None:
+    cache = Known()
+    cache.creating.add(("u1", "j-a-0"))
+    cache.pod_group_changes([Change(ChangeType.ADDED, group("g1", 10, ""))])
+    assert cache.woken == []
+    cache = Known()
+    cache.creating.add(("u1", "j-a-0"))
+    cache.pod_group_changes([Change(ChangeType.ADDED, group("g1", 10, "Inqueue"))])
+    assert cache.woken == ["ns/j"]
 
 
 def test_a_program_that_ends_well_because_of_its_eviction_has_not_succeeded() -> None:

@@ -143,3 +143,27 @@ async def test_500_pod_changes_cause_few_reconciles_and_few_writes(
         assert planned.call_count <= 8
         new = client.connection.request_counts.counts - asked
         assert new[RequestKey("PUT", "batchjobs/status")] <= 3
+
+
+async def test_a_small_job_is_planned_once_until_its_first_status_is_due(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with by_hand(cluster) as (working, client):
+        cluster.plays, observed = False, working.cache.observed
+        planned = Mock(wraps=observed)
+        monkeypatch.setattr(working.cache, "observed", planned)
+        await cluster.submit("small", task("a", 3))
+        await cluster.until(lambda: len(cluster.pods) == 3)
+        name, key = (await cluster.group("small"))["metadata"]["name"], f"{cluster.namespace}/small"
+        await client.patch_status(POD_GROUPS.raw, cluster.namespace, name, {"status": {"phase": "Running"}})
+
+        def runs() -> bool:
+            group = observed(key).pod_group
+            return group is not None and group.status.phase == "Running"
+
+        await cluster.until(runs)
+        await cluster.submit("next", task("a"))  # a job that is reconciled now is planned before it
+        await cluster.until(lambda: len(cluster.pods) == 4)
+        assert [call.args[0] for call in planned.call_args_list].count(key) == 1
+        await cluster.until(lambda: cluster.jobs["small"].get("status", {}).get("pending") == 3)
+        assert [call.args[0] for call in planned.call_args_list].count(key) == 2

@@ -215,6 +215,16 @@ def may_matter(before: Pod, after: Pod) -> bool:
     )
 
 
+def group_may_matter(before: PodGroup, after: PodGroup) -> bool:
+    """Whether a plan may depend on the change of a PodGroup; it does on no count of its pods."""
+    old, new = before.status, after.status
+    return (
+        before.metadata != replace(after.metadata, resource_version=before.metadata.resource_version)
+        or before.spec != after.spec
+        or old != replace(new, running=old.running, succeeded=old.succeeded, failed=old.failed)
+    )
+
+
 @dataclass(frozen=True)
 class Observed:
     """What exists of a job.

@@ -32,6 +32,7 @@ from volcanopy.jobcontroller.observed import JobPod, Observed, is_of_version, ol
 from volcanopy.jobcontroller.phases import FINISHED, LIVE, STOPPED
 from volcanopy.jobcontroller.plan import (
     ApplyObject,
+    CreatePod,
     CreatePodGroup,
     DeleteCommand,
     DeleteJob,
@@ -125,7 +126,8 @@ def reconcile(job: BatchJob, observed: Observed, now: datetime, registry: Regist
     elif serves:
         effects += _missing_objects(job, status, observed, members, doomed, plugins, pausing)
     resumes = status.restart_at if pausing else None
-    times = (end, decision.again, resumes, deadline.next_time(job, status, now))
+    more = now if sum(isinstance(effect, CreatePod) for effect in effects) >= MOST_CREATED else None
+    times = (end, decision.again, resumes, more, deadline.next_time(job, status, now))
     return JobPlan(tuple(effects), _soonest(*times, *(action.due for action in status.delayed)))
 
 

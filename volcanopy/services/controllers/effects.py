@@ -213,7 +213,12 @@ class JobEffects:
             controller = existing.metadata.controller
             return controller is not None and controller.uid == owner
 
-        item, _ = await create_owned(self._client, kind, namespace, manifest, owned)
+        creating = owner, manifest["metadata"]["name"]
+        self._cache.creating.add(creating)
+        try:
+            item, _ = await create_owned(self._client, kind, namespace, manifest, owned)
+        finally:
+            self._cache.creating.discard(creating)
         return item
 
     async def _apply_object(self, namespace: str, owner: str, effect: effects.ApplyObject) -> None:

@@ -6,6 +6,7 @@ Responses enter the cache at once, so that the next reconcile of a job does not 
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from enum import Enum, auto
 
 import msgspec
 
@@ -14,15 +15,26 @@ from volcanopy.api.core import Meta, Node, NodeStatus, Pod, PodGroup, PriorityCl
 from volcanopy.api.lifecycle import Command
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.admission_backlog import AdmissionBacklog
-from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, may_matter
+from volcanopy.jobcontroller.observed import Disruption, Observed, disruption, group_may_matter, may_matter
 from volcanopy.jobcontroller.unready_nodes import not_ready_reason
 from volcanopy.kube.cache.followed_kinds import POD_GROUPS, PODS
 from volcanopy.kube.cache.read_your_writes import WriteTracker, version
 from volcanopy.kube.cache.watch import Change, ChangeType
 from volcanopy.kube.client.kinds import Json
 
-Wake = Callable[[str, bool], None]
-"""Called with the key of a job (``namespace/name``) to reconcile, and whether more changes are likely to follow."""
+
+class Urgency(Enum):
+    """How soon a job is reconciled after a change."""
+
+    NOW = auto()
+    SOON = auto()
+    """A little later, because more changes are likely to follow."""
+    STATUS = auto()
+    """When its status is due: of the plan, nothing else depends on the change."""
+
+
+Wake = Callable[[str, Urgency], None]
+"""Called with the key of a job (``namespace/name``) to reconcile, and how soon."""
 _DISRUPTIONS = 32
 """The evictions of a job that are remembered."""
 _UNKNOWN = 4096
@@ -42,6 +54,8 @@ class JobCache:
         """By uid of the job: the server's last rejection of one of its objects."""
         self.backlog = AdmissionBacklog()
         self.writes = WriteTracker()
+        self.creating: set[tuple[str, str]] = set()
+        """The pods and PodGroups for which a request is in flight: uid of the job, and name."""
         self._wake = wake
         self._keys: dict[str, str] = {}
         self._sizes: dict[str, tuple[Json, int]] = {}
@@ -110,7 +124,7 @@ class JobCache:
         if event == "DELETED":
             if known is not None and uid_of(known) == uid_of(job):
                 self.drop(key)
-            self._wake(key, False)
+            self._wake(key, Urgency.NOW)
             return
         if known is None or uid_of(known) != uid_of(job):
             if known is not None:
@@ -125,7 +139,7 @@ class JobCache:
             self.jobs[key] = job
         else:
             return
-        self._wake(key, False)
+        self._wake(key, Urgency.NOW)
 
     def written(self, job: Json) -> None:
         """Take the job in the response to a write."""
@@ -161,7 +175,7 @@ class JobCache:
             self._forget_command(key, command.metadata.uid)
         else:
             self._commands.setdefault(key, {})[command.metadata.uid] = command
-            self._wake(key, False)
+            self._wake(key, Urgency.NOW)
 
     def command_done(self, key: str, uid: str) -> None:
         """Remove a Command that the controller has deleted."""
@@ -194,8 +208,13 @@ class JobCache:
                 before = None
             elif self.writes.event(identity, version(pod)):
                 self._pods.setdefault(owner.uid, {})[pod.metadata.name] = pod
-            if (key := self._keys.get(owner.uid)) and (before is None or may_matter(before, pod)):
-                self._wake(key, True)
+            if before is None:
+                # Of a pod whose creation ends soon, its status is counted then.
+                matters = identity[:2] not in self.creating or pod.status.phase not in {"", "Pending"}
+            else:
+                matters = may_matter(before, pod)
+            if matters and (key := self._keys.get(owner.uid)):
+                self._wake(key, Urgency.SOON)
 
     def _note_removed(self, owner: str, pod: Pod) -> None:
         """Remember that a pod which is deleted had succeeded before: a program that ends well because of its eviction has not."""
@@ -250,16 +269,31 @@ class JobCache:
             if owner is None or not names.is_job(owner.api_version, owner.kind):
                 continue
             identity = (owner.uid, "", group.metadata.uid)
-            burst = False
+            urgency: Urgency | None = Urgency.NOW
             if change.type is ChangeType.DELETED:
                 self.writes.deleted(identity)
                 self._remove_group(owner.uid, group.metadata.uid)
             elif self.writes.event(identity, version(group)):
-                before = self._groups.get(owner.uid)
-                # Its counts and messages change while its pods are created and start; its phase decides.
-                burst = before is not None and before.status.phase == group.status.phase
+                urgency = self._urgency(owner.uid, self._groups.get(owner.uid), group)
                 self._groups[owner.uid] = group
-            self._wake_owner(owner.uid, burst=burst)
+            if urgency is not None:
+                self._wake_owner(owner.uid, urgency)
+
+    def _urgency(self, owner: str, before: PodGroup | None, group: PodGroup) -> Urgency | None:
+        """Return how soon a changed PodGroup makes a plan necessary; None if none depends on the change."""
+        if before is None:
+            being_created = (owner, group.metadata.name) in self.creating and not group.status.phase
+            return None if being_created else Urgency.NOW
+        if before.status.phase == group.status.phase:
+            # Its messages change while its pods are created and start.
+            return Urgency.SOON if group_may_matter(before, group) else None
+        placed_at_once = before.status.phase in {"", "Pending"} and group.status.phase == "Running"
+        return Urgency.STATUS if placed_at_once and self._has_all_pods(owner) else Urgency.NOW
+
+    def _has_all_pods(self, owner: str) -> bool:
+        job = self.jobs.get(self._keys.get(owner, ""), {})
+        tasks = job.get("spec", {}).get("tasks", ())
+        return bool(tasks) and len(self._pods.get(owner, ())) == sum(task.get("replicas", 1) for task in tasks)
 
     def priority_changes(self, changes: Sequence[Change[PriorityClass]]) -> None:
         """Take changes of PriorityClasses; existing jobs are not reconciled because of them."""
@@ -335,9 +369,9 @@ class JobCache:
         if owner in self._groups and self._groups[owner].metadata.uid == uid:
             self.backlog.remove(self._groups.pop(owner))
 
-    def _wake_owner(self, owner: str, *, burst: bool = False) -> None:
+    def _wake_owner(self, owner: str, urgency: Urgency = Urgency.NOW) -> None:
         if key := self._keys.get(owner):
-            self._wake(key, burst)
+            self._wake(key, urgency)
 
     def pod_group_changed(self, owner: str, group: PodGroup) -> None:
         """Take a changed PodGroup from the response, unless a watch event has shown a later state."""

@@ -30,7 +30,7 @@ from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.kube.writes.write_queue import spread
 from volcanopy.services.controllers.controller import Controller
 from volcanopy.services.controllers.effects import LARGE, Ending, JobEffects
-from volcanopy.services.controllers.job_cache import JobCache, key_of
+from volcanopy.services.controllers.job_cache import JobCache, Urgency, key_of
 from volcanopy.services.controllers.job_history import JobHistoryWriter
 from volcanopy.services.controllers.owned_objects import WRITES_AT_ONCE, concerns_all
 from volcanopy.services.controllers.reconcile_metrics import jobs_by_phase
@@ -88,9 +88,9 @@ def status_delay(settle: float, waiting: int, job_size: int) -> float:
     return max(spread(settle, 5 * settle, waiting), settle * job_size / _BYTES_OF_A_DELAY)
 
 
-def is_starting(job: Json, status: Json) -> bool:
+def is_starting(job: Json, status: Json, creates_pods: bool = False) -> bool:
     """Whether a status is the first one of a job that waits for its pods only: that it runs follows soon, as one write."""
-    return not job.get("status") and status["state"]["reason"] == "WaitingForPods"
+    return not job.get("status") and (creates_pods or status["state"]["reason"] == "WaitingForPods")
 
 
 class JobController(Controller):
@@ -127,15 +127,25 @@ class JobController(Controller):
         """By key: the writes of the step in progress that succeeded."""
         self._effects = JobEffects(client, self.cache, recorder, now, settings.pods_at_once, ending, self._note_write)
 
-    def wake(self, key: str, burst: bool = False) -> None:
-        """Reconcile a job; a little later if more changes are likely to follow."""
-        if not burst:
-            self._reconcile_after(key, 0.0)
-            return
-        last, took = self._last.get(key, (0.0, 0.0))
-        # A large job takes longer to plan and is reconciled less often: at most a tenth of the time.
-        pace = max(self._settings.pace, took * 10)
-        self._reconcile_after(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
+    def wake(self, key: str, urgency: Urgency = Urgency.NOW) -> None:
+        """Reconcile a job now, a little later, or when its status is due."""
+        match urgency:
+            case Urgency.NOW:
+                self._reconcile_after(key, 0.0)
+            case Urgency.SOON:
+                last, took = self._last.get(key, (0.0, 0.0))
+                # A large job takes longer to plan and is reconciled less often: at most a tenth of the time.
+                pace = max(self._settings.pace, took * 10)
+                self._reconcile_after(key, max(self._settings.settle, last + pace - asyncio.get_running_loop().time()))
+            case Urgency.STATUS:
+                self._reconcile_after(key, self._until_status(key, starting=not self.cache.jobs[key].get("status")))
+
+    def _until_status(self, key: str, *, starting: bool) -> float:
+        """Return the seconds until a minor change of a job's status is due, noted now if it is the first one."""
+        now, settle = asyncio.get_running_loop().time(), self._settings.status_settle
+        if key not in self._unwritten:
+            self._unwritten[key] = now + status_delay(settle, len(self._unwritten), self.cache.size(key))
+        return self._unwritten[key] - now + (4 * settle if starting else 0.0)
 
     def _reconcile_after(self, key: str, seconds: float) -> None:
         """Make another plan then; until then the current one is continued."""
@@ -230,12 +240,13 @@ class JobController(Controller):
         """Queue the next step of a plan, and another plan where the watch will show nothing new."""
         if self._steps.remain(key):
             self.queue.again(key)
-        # The status counts created pods. The objects of a stopped job go, and its time to live begins, after its status.
-        stopped = any(
+        # The objects of a stopped job go, and its time to live begins, after its status. The status counts created pods.
+        if any(
             isinstance(effect, UpdateStatus) and effect.status["state"]["phase"] in STOPPED for effect in step.effects
-        )
-        if stopped or any(isinstance(effect, CreatePod) for effect in step.effects):
-            self.wake(key, True)
+        ):
+            self.wake(key, Urgency.SOON)
+        elif any(isinstance(effect, CreatePod) for effect in step.effects) and key in self.cache.jobs:
+            self.wake(key, Urgency.STATUS)
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
         """Return the plan without a minor status, and its events, that may still be written later."""
@@ -243,13 +254,8 @@ class JobController(Controller):
         if not minor:
             self._unwritten.pop(key, None)
             return plan
-        now = asyncio.get_running_loop().time()
-        settle = self._settings.status_settle
-        if key not in self._unwritten:
-            self._unwritten[key] = now + status_delay(settle, len(self._unwritten), self.cache.size(key))
-        wait = self._unwritten[key] - now
-        if is_starting(self.cache.jobs[key], minor[0].status):
-            wait += 4 * settle
+        creates_pods = any(isinstance(effect, CreatePod) for effect in plan.effects)
+        wait = self._until_status(key, starting=is_starting(self.cache.jobs[key], minor[0].status, creates_pods))
         if wait <= 0:
             del self._unwritten[key]
             return plan
