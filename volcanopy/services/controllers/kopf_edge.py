@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import uvloop
 from yarl import URL
 
 from volcanopy.installed.entry_points import ThirdPartyError
@@ -102,7 +103,7 @@ class _Operator(threading.Thread):
     ) -> None:
         super().__init__(name="kopf", daemon=True)
         self._spawn, self._close, self._report, self._cleaned = spawn, close, report, cleaned
-        self._loop = asyncio.SelectorEventLoop()
+        self._loop = uvloop.new_event_loop()
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
