@@ -96,13 +96,13 @@ def test_gang_counts_running_placed_and_nominated_members() -> None:
     statement.allocate(rows["default/a-1"], 0)
     statement.pipeline(rows["default/a-2"], 0)
     job = Cluster(ledger).job(ledger.snapshot.tasks.job[rows["default/a-0"]])
-    assert (job.is_ready, job.is_pipelined, job.is_starving) == (False, True, False)
+    assert (job.is_ready, job.is_pipelined) == (False, True)
 
 
 def test_a_pod_that_requests_nothing_counts_when_it_has_a_node() -> None:
     made = cluster("node n1 cpu=9\njob a min=2: 1 x cpu=1 on=n1 bound, 1 x cpu=0")
     job = made.job(0)
-    assert (job.is_ready, job.is_starving) == (False, True)
+    assert (job.is_ready, job.is_pipelined) == (False, False)
 
 
 @pytest.mark.parametrize(("minimum", "ready"), [(4, False), (3, True)])

@@ -29,7 +29,7 @@ _SUBJOB_KEYS: Mapping[str, Callable[[SubJobView], Any]] = {
 }
 """By plugin, the sort key of a sub-group within its job: those that cannot start yet first, or the highest priority."""
 _STARVING: Mapping[str, Callable[[JobView, bool], bool]] = {
-    "gang": lambda job, more: job.is_starving or (more and job.count(Status.SUCCEEDED) > 0),
+    "gang": lambda job, more: job.lacking > 0 or (more and job.count(Status.SUCCEEDED) > 0),
     "priority": lambda job, _: job.ready_count + job.waiting_count < job.count(),
     "tdm": lambda job, more: not job.preemptable and (more or job.count(Status.PENDING) > 0),
 }
@@ -114,13 +114,12 @@ class Gangs:
         """Return the least number of further tasks that must be placed before the job can start."""
         if part is not None and not part.is_whole:
             return part.shortfall
-        return max(job.min_available - job.ready_count, int(not job.is_ready)) if self.starts_whole else 0
+        return max(job.shortfall, 0) if self.starts_whole else 0
 
     def placements_needed(self, part: SubJobView) -> int:
         """Return the least number of tasks that must get a node, now or later, before a part of a job can start."""
         of_job, of_part = self.starts_whole and self._waits_whole, self._parts_start_whole and self._parts_wait_whole
-        lacking = part.min_available - part.ready_count - part.waiting_count
-        return max(1, lacking) if (of_job if part.is_whole else of_part) else 1
+        return max(1, part.lacking) if (of_job if part.is_whole else of_part) else 1
 
     def is_pipelined(self, job: JobView, part: SubJobView | None = None) -> bool:
         """Return whether the job can start once the evicted pods have terminated."""

@@ -104,8 +104,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             self._asked = (moves, {})
         known = self._asked[1].get(requester.key)
         if known is None:
-            lacking = max(1, requester.min_available - requester.ready_count)
-            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), lacking)
+            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, requester.shortfall))
             self._asked[1][requester.key] = known
         return known
 

@@ -103,19 +103,24 @@ class SubJobView:
         return int((self._ledger.status[self.rows] == Status.PIPELINED).sum())
 
     @property
+    def shortfall(self) -> int:
+        """How many more of its tasks need a node for its minimum; not positive if none does."""
+        return self.min_available - self.ready_count
+
+    @property
+    def lacking(self) -> int:
+        """As :attr:`shortfall`, with those that wait for evicted pods to terminate as if they had a node."""
+        return self.shortfall - self.waiting_count
+
+    @property
     def is_ready(self) -> bool:
         """Whether enough of its tasks have a node."""
-        return self.ready_count >= self.min_available
+        return self.shortfall <= 0
 
     @property
     def is_pipelined(self) -> bool:
         """Whether enough of its tasks have a node, counting those that wait for evicted pods."""
-        return self.waiting_count + self.ready_count >= self.min_available
-
-    @property
-    def shortfall(self) -> int:
-        """The tasks that its minimum lacks."""
-        return self.min_available - self.ready_count
+        return self.lacking <= 0
 
     @property
     def spanned(self) -> int:

@@ -18,6 +18,10 @@ from volcanopy.scheduler.model.task_status import HOLDING, PLACED, READY, SCHEDU
 
 T = TypeVar("T")
 _PENDING = (Status.PENDING,)
+_READY: list[bool] = READY.tolist()
+_READY_LATER: list[bool] = (READY | PLACED).tolist()  # With the tasks that wait for evicted pods to terminate.
+_HOLDING: list[bool] = HOLDING.tolist()
+_PLACED: list[bool] = PLACED.tolist()
 _FEW = 256
 """Up to so many unsettled tasks are searched for those of a job."""
 
@@ -258,30 +262,34 @@ class JobView(RowView):
     """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
 
     @property
+    def shortfall(self) -> int:
+        """How many more tasks need a node for the gang to start; not positive if none does."""
+        return self._missing(_READY, _HOLDING)
+
+    @property
+    def lacking(self) -> int:
+        """As :attr:`shortfall`, with those that wait for evicted pods to terminate as if they had a node."""
+        return self._missing(_READY_LATER, _PLACED)
+
+    @property
     def is_ready(self) -> bool:
         """Whether enough tasks have a node for the gang to start; those that have ended are not enough while others wait."""
-        return self.ready_count >= self.min_available and not self._runs_again(HOLDING)
+        return self.shortfall <= 0
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang can start once evicted pods have terminated."""
         return self.lacking <= 0
 
-    @property
-    def is_starving(self) -> bool:
-        """Whether the gang lacks members even with those that wait for evicted pods to terminate."""
-        return self.lacking > 0
+    def _missing(self, ready: Sequence[bool], present: Sequence[bool]) -> int:
+        """How many tasks the minimum lacks besides those in statuses ``ready``.
 
-    @property
-    def lacking(self) -> int:
-        """How many more tasks need a node, or wait for evicted pods to terminate, for the gang to start."""
-        lacking = self.min_available - self.ready_count - self.waiting_count
-        return max(lacking, 1) if self._runs_again(PLACED) else lacking
-
-    def _runs_again(self, present: Mask) -> bool:
-        """Whether some tasks have ended, others wait, and none has one of the statuses ``present``."""
+        One at least if some have ended, others wait and none is in a status ``present``: the gang runs again.
+        """
         counts = self._ledger.job_counts[:, self.row].tolist()
-        return counts[Status.SUCCEEDED] > 0 < counts[Status.PENDING] and not any(compress(counts, present))
+        missing = self.min_available - sum(compress(counts, ready))
+        runs_again = counts[Status.SUCCEEDED] > 0 < counts[Status.PENDING] and not any(compress(counts, present))
+        return max(missing, 1) if runs_again else missing
 
     def tasks(self, *statuses: Status) -> Rows:
         """The rows of the job's tasks that have one of these statuses (of all of them if none is named)."""
