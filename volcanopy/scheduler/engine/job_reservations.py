@@ -158,9 +158,7 @@ class JobReservations:
         if len(below):
             # Disruption budgets depend on the order: by name, not by arrival.
             named = sorted(rows[below].tolist(), key=table.keys.item)
-            views = list(map(self._cluster.task, named))
-            preemptable = [task.row for task in self._cluster.queries.preemptable(reserved.task, views)]
-            now = np.isin(rows, preemptable)
+            now = np.isin(rows, self._cluster.queries.preemptable(reserved.task, named))
             leaving = leaving._replace(end=np.where(now, self._now, leaving.end), known=leaving.known | now)
         if members is not None:
             return leaving

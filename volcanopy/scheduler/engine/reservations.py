@@ -281,7 +281,7 @@ class Reservation(Nodes, Plugin[ReservationArguments], queue_quota.Limiter):
         excluded = self._unlent_part(reserved, *times)
         if not excluded or not own or job.priority >= reserved.job.priority or not task.preemptable:
             return excluded
-        return 0 if self.cluster.queries.preemptable(reserved.task, [task]) else excluded
+        return 0 if self.cluster.queries.preemptable(reserved.task, [task.row]) else excluded
 
     def _unlent_part(self, reserved: ReservedJob, known: float, likely: float) -> int:
         """Return what of a reservation is not lent to a pod with a likely run time, infinite where it is not ``known``."""

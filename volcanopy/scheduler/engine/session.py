@@ -401,12 +401,11 @@ def _queries(session: Session) -> PluginQueries:
     def infeasible_nodes(task: TaskView) -> Mask:  # the placement is made when it is first used
         return session.placement.infeasible_nodes(task)
 
-    def preemptable(preemptor: TaskView, others: Sequence[TaskView]) -> list[TaskView]:
+    def preemptable(preemptor: TaskView, others: Sequence[int]) -> list[int]:
         if "preempt" not in actions or preemptor.pod.spec.preemption_policy == "Never":
             return []
-        preemptable = session.snapshot.tasks.preemptable[[task.row for task in others]].tolist()
-        candidates = list(compress(others, preemptable))
-        return hooks.victims[Purpose.PREEMPT](preemptor, candidates) if candidates else []
+        candidates = session.cluster.tasks(compress(others, session.snapshot.tasks.preemptable[others].tolist()))
+        return [task.row for task in hooks.victims[Purpose.PREEMPT](preemptor, candidates)] if candidates else []
 
     return PluginQueries(
         preempts=not {"preempt", "gangpreempt"}.isdisjoint(actions),

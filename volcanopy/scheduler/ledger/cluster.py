@@ -3,7 +3,7 @@
 They show the session as it is at the time of the call.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -241,8 +241,8 @@ class PluginQueries:
     """The GPU cards of all nodes (:class:`~volcanopy.scheduler.ledger.gpu_cards.GpuCards`), None without any."""
     claim_preferences: Callable[[TaskView, Rows], Floats | None]
     """How preferred what the claims of the task get on each node is, 0 to 100; None where they have no preference."""
-    preemptable: Callable[[TaskView, Sequence[TaskView]], list[TaskView]]
-    """The other tasks of the queue that the task may preempt."""
+    preemptable: Callable[[TaskView, Sequence[int]], list[int]]
+    """Those of some tasks of its queue, in this order, that the task may preempt."""
 
 
 class Cluster:
@@ -291,6 +291,11 @@ class Cluster:
     def task(self, row: int) -> TaskView:
         """Return one task."""
         return TaskView(self._ledger, row)
+
+    def tasks(self, rows: Iterable[int]) -> list[TaskView]:
+        """Return some tasks."""
+        ledger = self._ledger
+        return [TaskView(ledger, row) for row in rows]
 
     def job(self, row: int) -> JobView:
         """Return one job."""
