@@ -109,8 +109,8 @@ class JobTable:
         return self._in_phase[phase]
 
     def surplus(self, counts: Ints, jobs: Iterable[int]) -> dict[int, int]:
-        """Return how many tasks each of these jobs has above its minimum, by (statuses, J) counts."""
-        rows = list(dict.fromkeys(jobs))
+        """Return how many tasks each of these distinct jobs has above its minimum, by (statuses, J) counts."""
+        rows = list(jobs)
         surplus = counts[_READY, rows].sum(axis=0) - self.min_available[rows]
         return dict(zip(rows, surplus.tolist(), strict=True))
 

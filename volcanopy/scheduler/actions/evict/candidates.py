@@ -52,6 +52,8 @@ class Candidates:
         self.rank: Ints = np.full(count, count, dtype=np.int64)  # (T,): the position of each in this order.
         self.rank[self.rows] = np.arange(len(self.rows))
         self._in_order, self.by_node = self.rows, _grouped(self.rows, session.ledger.node)  # Those of a node by cost.
+        self.ends: Rows = np.bincount(session.ledger.node[self.rows], minlength=len(session.snapshot.nodes)).cumsum()
+        """(N,): where those of each node end in ``by_node``."""
         self._by_job = _grouped(self.by_node, table.job)  # By job, those of a job by node, those of a node by cost.
         self._owners = table.job[self._by_job]
         self._own = int(table.job[task.row])
@@ -105,7 +107,9 @@ class Candidates:
         table, jobs, ledger = self._session.snapshot.tasks, self._session.snapshot.jobs, self._session.ledger
         owners, nodes = table.job[rows].astype(np.intp), ledger.node[rows]
         surplus = (ledger.job_counts[READY].sum(axis=0) - jobs.min_available)[owners]
-        starts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(nodes, prepend=-1) != 0))
+        is_first = np.ones(len(rows), dtype=np.bool_)
+        is_first[1:] = (owners[1:] != owners[:-1]) | (nodes[1:] != nodes[:-1])
+        starts = np.flatnonzero(is_first)
         here = np.arange(len(rows)) - np.repeat(starts, np.diff(starts, append=len(rows)))
         breaks = (surplus >= 0) & (here >= surplus) & self._simple[owners]
         broke = rows[self.least_cost[2, rows] > 0]
@@ -125,6 +129,17 @@ class Candidates:
             if breaks.any():
                 lost = np.where(breaks, sums_by(owners, lost, count)[:, owners], lost)
             self.least_cost[0, rows] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
+
+    def remaining(self) -> tuple[Mask, Ints]:
+        """(T,) and (R, N): the evictable candidates without those evicted since the last update, and their requests by node."""
+        ledger, snapshot = self._session.ledger, self._session.snapshot
+        moved = np.unique(ledger.moved.since(self._moves))
+        evicted = moved[self.is_evictable[moved] & ~ledger.evictable(moved)]
+        if not len(evicted):
+            return self.is_evictable, self.amounts
+        mask = self.is_evictable.copy()
+        mask[evicted] = False
+        return mask, self.amounts - sums_by(ledger.node[evicted], snapshot.requests(evicted), len(snapshot.nodes))
 
     def are_few(self, within: Mask) -> bool:
         """Return whether there are so few on these (N,) nodes, and so few nodes, that sets for a whole gang are compared."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts, structured
+from volcanopy.scheduler.actions.evict.eviction_cost import structured
 from volcanopy.scheduler.actions.evict.rules import Rule, candidates
 from volcanopy.scheduler.actions.gang_need import gang_need
 from volcanopy.scheduler.engine.session import Session
@@ -23,9 +23,9 @@ _HOLDING = tuple(Status(code) for code in np.flatnonzero(HOLDING).tolist())
 class CounterEvictions:
     """The check for the searches of one session."""
 
-    def __init__(self, session: Session, costs: EvictionCosts, rules: Sequence[Rule]) -> None:
+    def __init__(self, session: Session, rules: Sequence[Rule]) -> None:
         """``rules``: those of all configured actions."""
-        self._session, self._costs, self._rules = session, costs, rules
+        self._session, self._rules = session, rules
         self._may_ask = tuple(dict.fromkeys(rule.may_ask for rule in rules))
         self._structured = structured(session)
 
@@ -33,10 +33,10 @@ class CounterEvictions:
         """Return a job of the victims that could evict a preemptor once the preemptors run, None if there is none."""
         if not victims:
             return None
-        session, owners = self._session, self._session.snapshot.tasks.job
+        ledger, owners = self._session.ledger, self._session.snapshot.tasks.job
         own = int(owners[preemptors[0].row])
-        views = [JobView(session.ledger, row) for row in dict.fromkeys(owners[list(victims)].tolist())]
-        asking = [job.row for job in views if job.row == own or any(ask(job, True) for ask in self._may_ask)]
+        jobs = {row: JobView(ledger, row) for row in owners[victims].tolist()}
+        asking = [row for row, job in jobs.items() if row == own or any(ask(job, True) for ask in self._may_ask)]
         if not asking:  # before any task is moved
             return None
         mark = statement.checkpoint()

@@ -269,11 +269,12 @@ class DomainSearch:
     def _domains_to_try(self, domains: Rows, tasks: Sequence[int], count: int) -> list[int]:
         """Return at most ``maxDomains`` domains that could have enough for ``count`` tasks, those that lack least first."""
         least = self._session.snapshot.least_request(tasks, count)
-        free, evictable = self._table.sums(self._free()), self._table.sums(self._candidates.amounts)
         dims = np.flatnonzero(least)
-        requested, cells = least[dims, None], np.ix_(dims, domains)
-        could: Mask = np.all(free[cells] + evictable[cells] >= requested, axis=0)
-        missing = (np.maximum(requested - free[cells], 0) / requested).sum(axis=0)
+        by_node = (self._free(), self._candidates.amounts)
+        free, evictable = (self._table.sums(amounts[dims])[:, domains] for amounts in by_node)
+        requested = least[dims, None]
+        could: Mask = np.all(free + evictable >= requested, axis=0)
+        missing = (np.maximum(requested - free, 0) / requested).sum(axis=0)
         order = np.argsort(missing, kind="stable")
         return [int(domains[position]) for position in order if could[position]][: self._shared.most_domains]
 
@@ -315,7 +316,7 @@ class DomainSearch:
 
     def _fill_part(self, search: VictimSearch, part: SubJobView, rows: Sequence[int], domain: int) -> bool:
         """Place a sub-group, or one more task of a ready one, in the cheapest hypernode within the domain."""
-        count = max(1, part.shortfall - part.waiting_count)
+        count = max(1, part.lacking)
         inner_domains = _flat(self._session.hypernodes.groups(part, domain, to_evict=True))
         before, best = len(self._statement.evicted), None
         for position, inner in enumerate(self._domains_to_try(inner_domains, rows, count)):

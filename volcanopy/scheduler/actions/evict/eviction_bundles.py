@@ -5,6 +5,7 @@ sub-group that its job does not need is a bundle. The rest of a job is its gang:
 the others without purpose, so all of them are one bundle, on whatever nodes they run.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -85,9 +86,9 @@ class Bundles:
         """Return the cost of these evicted bundles together; a task that is in two of them counts once."""
         if not bundles:
             return (0.0, -1.0, *NO_COST[2:])
-        rows = list(dict.fromkeys(row for bundle in bundles for row in bundle.rows))
+        rows = list(dict.fromkeys([row for bundle in bundles for row in bundle.rows]))
         cost = self._candidates.alone.take(rows, axis=1).sum(axis=1)
-        cost[1:3] = max(bundle.cost[1] for bundle in bundles), sum(bundle.breaks for bundle in bundles)
+        cost[1:3] = max([bundle.cost[1] for bundle in bundles]), sum([bundle.breaks for bundle in bundles])
         cost[0], cost[5] = self._candidates.share_losses(rows)
         return tuple(cost.tolist())
 
@@ -190,7 +191,7 @@ class _SpareParts:
 
 def rows_by_job(session: Session, rows: Sequence[int]) -> dict[int, list[int]]:
     """Return these tasks, in their order, by job."""
-    of_job: dict[int, list[int]] = {}
-    for row, job in zip(rows, session.snapshot.tasks.job[list(rows)].tolist(), strict=True):
-        of_job.setdefault(job, []).append(row)
+    of_job = defaultdict[int, list[int]](list)
+    for row, job in zip(rows, session.snapshot.tasks.job[rows].tolist(), strict=True):
+        of_job[job].append(row)
     return of_job

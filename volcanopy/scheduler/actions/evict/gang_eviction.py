@@ -50,7 +50,7 @@ class GangEviction:
         """``queue``: any queue with waiting jobs."""
         self.session, self.action, self.arguments = session, action, arguments
         self.costs = EvictionCosts(session)
-        counter = CounterEvictions(session, self.costs, all_rules(session, self.costs, queue))
+        counter = CounterEvictions(session, all_rules(session, self.costs, queue))
         self._searches = Searches(session, action, self.costs, counter, arguments.most_domains, arguments.whole)
         self._failures = session.state(_Failures)
         actions = session.config.actions

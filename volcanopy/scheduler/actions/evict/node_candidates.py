@@ -74,27 +74,26 @@ class ShapeState:
 
 def least_cost(candidates: Candidates, rows: Rows) -> Cost:
     """Return a lower bound of the cost of evicting any of these candidates."""
-    return tuple(candidates.least_cost.take(rows, axis=1).min(axis=1).tolist())
+    return tuple(np.minimum.reduce(candidates.least_cost.take(rows, axis=1), axis=1).tolist())
 
 
 def node_candidates(session: Session, candidates: Candidates, task: TaskView, placement: Placement) -> NodeCandidates:
     """Return the candidates on the nodes of a placement, without infeasible nodes and those where they free too little."""
-    ledger, within, scores = session.ledger, placement.is_in_reach, placement.scores(task)
-    infeasible = session.placement.infeasible_nodes(task)
-    rows = candidates.by_node
-    rows = rows[(ledger.evictable() & candidates.is_evictable)[rows] & within[ledger.node[rows]]]
+    scores, request = placement.scores(task), task.request.values
+    mask, amounts = candidates.remaining()
+    enough = placement.is_in_reach & ~session.placement.infeasible_nodes(task)
+    enough &= (amounts + session.ledger.future >= request[:, None])[request > 0].all(axis=0)
     if task.best_effort:
-        rows = rows[session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[rows]]]
-    counts = np.bincount(ledger.node[rows], minlength=len(within))
-    ends, nodes = counts.cumsum(), np.flatnonzero(counts)
+        mask = mask & session.snapshot.shapes.best_effort[session.snapshot.tasks.shape]
+    is_listed = mask[candidates.by_node]
+    rows, ends = candidates.by_node[is_listed], np.append(0, is_listed.cumsum())[candidates.ends]
+    counts = np.diff(ends, prepend=0)
+    nodes = np.flatnonzero(counts)
     starts = (ends - counts)[nodes]
-    request, shapes, enough = task.request.values, session.snapshot.tasks.shape[rows], ~infeasible[nodes]
-    for dim in request.nonzero()[0]:  # one after the other: large arrays are slow
-        freed = np.add.reduceat(session.snapshot.shapes.request.values[dim][shapes], starts)
-        enough &= freed + ledger.future[dim, nodes] >= request[dim]
     parts = (part[rows] for part in candidates.least_cost)  # most of them are equal for all
     least = [part[starts] if (part == part[:1]).all() else np.minimum.reduceat(part, starts) for part in parts]
     keys = np.stack([*least, -scores[nodes]])
     varying = (keys != keys[:, :1]).any(axis=1)
     order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
-    return NodeCandidates(scores.copy(), rows, ends, np.stack([*keys, nodes]).take(order[enough[order]], axis=1))
+    bounds = np.stack([*keys, nodes]).take(order[enough[nodes[order]]], axis=1)
+    return NodeCandidates(scores.copy(), rows, ends, bounds)

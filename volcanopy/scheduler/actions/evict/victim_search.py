@@ -80,11 +80,12 @@ class VictimSearch:
 
     def fill(self, tasks: Sequence[int], enough: Callable[[], bool], count: int) -> bool:
         """Place tasks in order until ``enough`` returns True, which takes ``count`` of them; return whether it did."""
-        before = len(self.placed)
+        end = len(self.placed) + count
         for at, row in enumerate(tasks):
-            if enough():
+            lacking = end - len(self.placed)
+            if lacking <= 0 and enough():
                 return True
-            if len(self.placed) - before + len(tasks) - at < count:
+            if len(tasks) - at < lacking:
                 return False
             self.place(TaskView(self._session.ledger, row))
         return enough()
@@ -321,22 +322,22 @@ class VictimSearch:
     def _evictable(self, task: TaskView, bundles: Sequence[Bundle]) -> list[Bundle]:
         """Return those of these bundles that the plugins allow to evict as a whole."""
         while bundles:
-            allowed = self._allowed(task, list(dict.fromkeys(row for bundle in bundles for row in bundle.rows)))
+            allowed = self._allowed(task, list(dict.fromkeys([row for bundle in bundles for row in bundle.rows])))
             complete = [bundle for bundle in bundles if allowed.issuperset(bundle.rows)]
-            partial = allowed.difference(*(bundle.rows for bundle in complete))
-            if not partial:  # else repeat without partial bundles: what they used up is available to the others
+            if len(complete) == len(bundles) or not allowed.difference(*[bundle.rows for bundle in complete]):
                 self._trace.has_evictable |= bool(complete)
                 return complete
+            # Repeat without partial bundles: what they used up is available to the others.
             bundles = [bundle for bundle in bundles if bundle in complete or allowed.isdisjoint(bundle.rows)]
         return []
 
     def _allowed(self, task: TaskView, rows: Sequence[int]) -> set[int]:
         """Return those of these tasks that the rules and the plugins allow to evict for a task."""
         ledger, allowed = self._session.ledger, set[int]()
-        numbers = self._candidates.rule_of[list(rows)].tolist()
+        numbers = self._candidates.rule_of[rows].tolist()
         for number, rule in enumerate(self._candidates.rules):
-            asked = [TaskView(ledger, row) for row, own in zip(rows, numbers, strict=True) if own == number]
-            if asked and self._eligible[number]:
+            if self._eligible[number] and number in numbers:
+                asked = [TaskView(ledger, row) for row, own in zip(rows, numbers, strict=True) if own == number]
                 allowed.update([view.row for view in rule.evictable(task, asked)])
         return allowed
 

@@ -29,7 +29,7 @@ class Gang(Plugin[NoArguments], Victims, Order):
             return candidates
         snapshot, victims = self.cluster.snapshot, []
         owners = snapshot.tasks.job[[candidate.row for candidate in candidates]].tolist()
-        surplus = snapshot.jobs.surplus(self.cluster.ledger.job_counts, owners)
+        surplus = snapshot.jobs.surplus(self.cluster.ledger.job_counts, set(owners))
         for candidate, job in zip(candidates, owners, strict=True):
             if job != NONE and surplus[job] > 0:
                 surplus[job] -= 1
