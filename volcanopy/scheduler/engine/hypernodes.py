@@ -32,13 +32,11 @@ class Hypernodes:
         are evicted there.
         """
         table = self._table
-        if isinstance(requester, SubJobView):
-            tier, spanned = requester.tier, requester.spanned
-        else:
-            tier = topology.bound(requester.group.spec.network_topology, table)
-            spanned = self._cluster.spanned(requester.tasks())
+        network = requester.topology if isinstance(requester, SubJobView) else requester.group.spec.network_topology
+        tier = topology.bound(network, table)
         if tier is None:
             return [np.array([root], dtype=np.intp)]
+        spanned = self._cluster.spanned(requester.tasks())
         if spanned != NONE:
             spanned = table.widest(spanned, tier)
             if spanned == NONE or not (table.holds[spanned, root] or table.holds[root, spanned]):

@@ -86,8 +86,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
 
     def groups(self, requester: JobView | SubJobView, hypernodes: Rows, to_evict: bool) -> list[Rows]:
         """Return the lowest tiers first, without those of insufficient resources; to evict, the highest first, and not many."""
-        held = requester.spanned if isinstance(requester, SubJobView) else self.cluster.spanned(requester.tasks())
-        if held == NONE:
+        if self.cluster.spanned(requester.tasks()) == NONE:
             least = self._least(requester)[:, None]
             amounts = [self._allocatable] if to_evict else [self._sum("idle"), self._sum("future")]
             fits = [(table[:, hypernodes] >= least).all(axis=0) for table in amounts]
