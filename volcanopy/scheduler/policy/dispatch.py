@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -161,6 +162,14 @@ class Hooks:
                 values = [value.read(TaskView(self._reads.ledger, task)) for task in tasks.tolist()]
                 differs |= np.fromiter(map(operator.ne, values[1:], values), np.bool_, len(differs))
         return differs
+
+    def by_cache_key(self, tasks: Sequence[int]) -> dict[Hashable, list[int]]:
+        """Return some tasks of one job, in their order, by their cache keys."""
+        groups: dict[Hashable, list[int]] = {}
+        ends = [*(self.differ(np.array(tasks)).nonzero()[0] + 1).tolist(), len(tasks)] if tasks else ()
+        for start, end in pairwise((0, *ends)):
+            groups.setdefault(self.cache_key(TaskView(self._reads.ledger, tasks[start])), []).extend(tasks[start:end])
+        return groups
 
     def kind(self, task: TaskView) -> TaskKind:
         """Return the kind of a task: of those for which the node hooks return the same."""

@@ -59,22 +59,21 @@ class CounterEvictions:
         asking = [rule for rule in self._rules if rule.may_ask(job)]
         if not asking:
             return False
-        ledger = self._session.ledger
-        shapes = self._session.snapshot.shapes
-        pending = self._session.ordered(job.tasks(Status.PENDING))
-        members = pending[~shapes.best_effort[self._session.snapshot.tasks.shape[pending]]].tolist()
-        needed, _ = gang_need(self._session, job, members)
-        tasks = [TaskView(ledger, row) for row in needed or members[:1]]
-        return any(self._allows(rule, job, tasks, preemptors) for rule in asking)
-
-    def _allows(self, rule: Rule, job: JobView, tasks: Sequence[TaskView], preemptors: Sequence[TaskView]) -> bool:
-        """Return whether a rule allows to evict a bundle of the preemptor's job for any of these tasks of a job."""
-        if not tasks or not rule.is_eligible(job.queue, tasks):
-            return False
-        keys = {self._session.hooks.cache_key(task): task for task in reversed(tasks)}
-        return any(self._allows_for(rule, task, preemptors) for task in keys.values())
+        session, shapes = self._session, self._session.snapshot.shapes
+        pending = session.ordered(job.tasks(Status.PENDING))
+        members = pending[~shapes.best_effort[session.snapshot.tasks.shape[pending]]].tolist()
+        needed = gang_need(session, job, members)[0] or members[:1]
+        tasks = [TaskView(session.ledger, row) for row in needed]
+        distinct = [TaskView(session.ledger, rows[0]) for rows in session.hooks.by_cache_key(needed).values()]
+        return any(
+            self._allows_for(rule, task, preemptors)
+            for rule in asking
+            if tasks and rule.is_eligible(job.queue, tasks)
+            for task in distinct
+        )
 
     def _allows_for(self, rule: Rule, task: TaskView, preemptors: Sequence[TaskView]) -> bool:
+        """Return whether a rule allows to evict a bundle of the preemptor's job for a task."""
         session, job = self._session, preemptors[0].job
         rows = np.array([preemptor.row for preemptor in preemptors], dtype=np.intp)
         whole = job is not None and job.ready_count <= job.min_available and not self._structured[job.row]

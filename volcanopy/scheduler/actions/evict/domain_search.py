@@ -48,10 +48,7 @@ class DomainSearch:
         self._starts = session.gangs.will_start(job)
         needed, others = gang_need(session, job, requesting)
         self._rows = list(dict.fromkeys([*needed, *others, *rows]))
-        self._of_shape: dict[Hashable, list[TaskView]] = {}
-        for row in self._rows:
-            task = TaskView(session.ledger, row)
-            self._of_shape.setdefault(session.hooks.cache_key(task), []).append(task)
+        self._of_shape = session.hooks.by_cache_key(self._rows)
         lacking = session.gangs.shortfall(job) - job.waiting_count
         self._needed_count = 1 if self._starts else max(1, lacking, len(needed))
         self._jobs = self._key_of(rules)
@@ -106,15 +103,16 @@ class DomainSearch:
         if self._jobs is None:
             return False
         falls = allow_less_for_more(self._session.hooks.victim_policies)
-        for shape, tasks in self._of_shape.items():
+        for shape, rows in self._of_shape.items():
             if rejected.has_shape(self._jobs, shape):
                 continue
             if not falls:
                 return False
-            if not rejected.has_smaller(self._jobs, shape, self._request(tasks[0], self._rules)):
-                if self._search_in(self._table.top, Trace()).may_evict(tasks[0]):
+            task = TaskView(self._session.ledger, rows[0])
+            if not rejected.has_smaller(self._jobs, shape, self._request(task, self._rules)):
+                if self._search_in(self._table.top, Trace()).may_evict(task):
                     return False
-                self._reject(rejected, tasks[0])
+                self._reject(rejected, task)
         return True
 
     def _reject(self, rejected: RejectedRequests, task: TaskView) -> None:
@@ -223,15 +221,16 @@ class DomainSearch:
         """
         session = self._session
         slots, is_coupled = 0, False
-        for tasks in self._of_shape.values():
+        for rows in self._of_shape.values():
             if slots >= self._needed_count and not is_coupled:
                 break
-            request = tasks[0].request.values
+            task = TaskView(session.ledger, rows[0])
+            request = task.request.values
             dims = np.flatnonzero(request)
-            fitting = (room[dims] // request[dims, None]).min(axis=0, initial=len(tasks)).clip(min=0)
-            fitting[self._session.placement.infeasible_nodes(tasks[0])] = 0
-            slots += min(int(fitting.sum()), len(tasks))
-            is_coupled |= session.hooks.couples_nodes(tasks[0])
+            fitting = (room[dims] // request[dims, None]).min(axis=0, initial=len(rows)).clip(min=0)
+            fitting[session.placement.infeasible_nodes(task)] = 0
+            slots += min(int(fitting.sum()), len(rows))
+            is_coupled |= session.hooks.couples_nodes(task)
         return slots >= self._needed_count and (not is_coupled or self._fits_without_candidates())
 
     def _fits_without_candidates(self) -> bool:
@@ -243,14 +242,14 @@ class DomainSearch:
         session, statement, count = self._session, self._statement, self._needed_count
         mark = statement.checkpoint()
         statement.evict_all(self._candidates.rows[self._candidates.is_evictable[self._candidates.rows]], "")
-        waiting = [list(tasks) for tasks in self._of_shape.values()]
+        waiting = [list(rows) for rows in self._of_shape.values()]
         progress = True
         while count > 0 and progress:
             progress = False
-            for tasks in waiting:
-                nodes = session.placement.nodes_later(tasks[0])[: len(tasks)].tolist() if tasks else []
+            for rows in filter(None, waiting):
+                nodes = session.placement.nodes_later(TaskView(session.ledger, rows[0]))[: len(rows)].tolist()
                 for node in nodes:
-                    statement.pipeline(tasks.pop().row, node)
+                    statement.pipeline(rows.pop(), node)
                 count -= len(nodes)
                 progress |= bool(nodes)
         statement.rollback(mark)

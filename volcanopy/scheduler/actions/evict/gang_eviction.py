@@ -114,6 +114,6 @@ class GangEviction:
         distinct |= any(rule.victims_of == "the job itself" for rule in rules) and job.ready_count > 0
         lacking = job.min_available - job.ready_count - job.waiting_count
         names = tuple((rule.reason, rule.victims_of) for rule in rules)
-        shapes = (session.hooks.cache_key(TaskView(session.ledger, row)) for row in rows)
+        shapes = session.hooks.by_cache_key(rows)
         idle = tuple(session.hooks.cache_key(TaskView(session.ledger, row)) for row in idle_tasks(session, job))
         return (names, job.row if distinct else None, lacking, len(rows), idle, *equivalence(session, job, shapes))
