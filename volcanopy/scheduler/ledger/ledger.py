@@ -79,6 +79,7 @@ class Ledger(LedgerColumns):
         self._are_best_effort: Mask = snapshot.shapes.best_effort
         self._best_effort: list[bool] = self._are_best_effort.tolist()
         self._lines = snapshot.queues.line_lists
+        self._allocated_columns: dict[int, list[Ints]] = {}  # By job, as views that change with the session.
         for moved in snapshot.moves.pods:
             self.hold(moved.job, moved.node, moved.request)
 
@@ -257,11 +258,17 @@ class Ledger(LedgerColumns):
 
     def _hold(self, job: int, amount: Ints) -> None:
         """Count an amount as allocated to a job, its queue and the queues above."""
-        columns, queue = [self.job_allocated[:, job]], int(self.snapshot.jobs.queue[job])
+        columns = self._allocated_columns.get(job)
+        if columns is None:
+            queue = int(self.snapshot.jobs.queue[job])
+            columns = self._allocated_columns[job] = [self.job_allocated[:, job]]
+            if queue != NONE:
+                columns += [
+                    self.queue_allocated[:, queue],
+                    *[self.tree_allocated[:, row] for row in self._lines[queue]],
+                ]
         if self.pools is not None:
             self.pools.hold(job, amount)
-        if queue != NONE:
-            columns += [self.queue_allocated[:, queue], *[self.tree_allocated[:, row] for row in self._lines[queue]]]
         for column in columns:
             np.add(column, amount, out=column)
 
