@@ -68,6 +68,8 @@ class Candidates:
         """(8, T): the cost of the eviction of each task alone, without what queues lose."""
         self.least_cost: Floats = self.alone.copy()
         """(8, T): the least of each part of the cost of an eviction of a candidate."""
+        self.varies: Mask = np.array([(part != part[:1]).any() for part in (part[self.rows] for part in self.alone)])
+        """(8,): which of these parts may differ between candidates."""
         self.is_evictable: Mask = np.zeros(count, dtype=np.bool_)
         """(T,): the candidates without those that are needed by a gang which may not be broken."""
         self.amounts: Ints = np.zeros((len(session.snapshot.axis), len(session.snapshot.nodes)), dtype=np.int64)
@@ -115,6 +117,7 @@ class Candidates:
         broke = rows[self.least_cost[2, rows] > 0]
         self.least_cost[:, broke] = self.alone[:, broke]
         self.least_cost[2, rows] = breaks
+        self.varies[[2, *_SUMS]] |= breaks.any()
         for part in _SUMS if breaks.any() else ():
             whole = np.bincount(owners, weights=self.alone[part, rows], minlength=len(jobs))
             self.least_cost[part, rows[breaks]] = whole[owners[breaks]]
@@ -129,6 +132,7 @@ class Candidates:
             if breaks.any():
                 lost = np.where(breaks, sums_by(owners, lost, count)[:, owners], lost)
             self.least_cost[0, rows] = self._costs.losses.costs(dict.fromkeys(losers, lost.T))[0]
+            self.varies[0] = True
 
     def remaining(self) -> tuple[Mask, Ints]:
         """(T,) and (R, N): the evictable candidates without those evicted since the last update, and their requests by node."""

@@ -90,10 +90,11 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     counts = np.diff(ends, prepend=0)
     nodes = np.flatnonzero(counts)
     starts = (ends - counts)[nodes]
-    parts = (part[rows] for part in candidates.least_cost)  # most of them are equal for all
-    least = [part[starts] if (part == part[:1]).all() else np.minimum.reduceat(part, starts) for part in parts]
-    keys = np.stack([*least, -scores[nodes]])
-    varying = (keys != keys[:, :1]).any(axis=1)
-    order = np.lexsort(keys[varying][::-1]) if varying.any() else np.arange(len(nodes))  # of equal ones as they are
+    keys = np.empty((len(candidates.least_cost) + 1, len(nodes)))
+    keys[:-1] = candidates.least_cost[:, rows[:1]]
+    for part in np.flatnonzero(candidates.varies):  # most are equal for all
+        keys[part] = np.minimum.reduceat(candidates.least_cost[part][rows], starts)
+    keys[-1] = -scores[nodes]
+    order = np.lexsort(keys[[*np.flatnonzero(candidates.varies), -1]][::-1])
     bounds = np.stack([*keys, nodes]).take(order[enough[nodes[order]]], axis=1)
     return NodeCandidates(scores.copy(), rows, ends, bounds)
