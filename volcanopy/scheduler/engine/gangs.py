@@ -30,7 +30,7 @@ _SUBJOB_KEYS: Mapping[str, Callable[[SubJobView], Any]] = {
 """By plugin, the sort key of a sub-group within its job: those that cannot start yet first, or the highest priority."""
 _STARVING: Mapping[str, Callable[[JobView, bool], bool]] = {
     "gang": lambda job, more: job.lacking > 0 or (more and job.count(Status.SUCCEEDED) > 0),
-    "priority": lambda job, _: job.ready_count + job.waiting_count < job.count(),
+    "priority": lambda job, _: job.unplaced_count > 0,
     "tdm": lambda job, more: not job.preemptable and (more or job.count(Status.PENDING) > 0),
 }
 """By plugin, for which jobs pods may be evicted: those that lack members of their minimum, with any task that is not placed, or
@@ -142,7 +142,10 @@ class Gangs:
 
         ``more``: or whether they may be once tasks that are evicted now are pending.
         """
-        return bool(self._starving) and all(rule(job, more) for rule in self._starving)
+        for rule in self._starving:  # a generator takes as long as the rules
+            if not rule(job, more):
+                return False
+        return bool(self._starving)
 
     def subjob_key(self, part: SubJobView) -> tuple[Any, ...]:
         """Return the sort key of a sub-group within a job."""

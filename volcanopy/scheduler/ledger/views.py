@@ -258,6 +258,8 @@ class JobView(RowView):
     """Tasks that are bound or finished according to the API server."""
     waiting_count = cell(int, lambda ledger: ledger.job_counts[Status.PIPELINED])
     """Tasks that wait for evicted pods to terminate."""
+    unplaced_count = total(~(READY | PLACED), attrgetter("job_counts"))
+    """Tasks that have no node and wait for no evicted pods to terminate, or that terminate or have failed."""
     best_effort_pending = cell(int, attrgetter("job_best_effort"))
     """Pending tasks that request nothing and have no scheduling gate: they can always follow."""
 
