@@ -152,6 +152,26 @@ def test_gangs_of_larger_requests_are_not_searched_for_where_no_candidate_may_be
     assert len(asked) == 10  # in the search of the first gang, and then about its first task alone
 
 
+def test_the_plugins_are_asked_at_most_twice_about_a_gang_on_many_nodes_that_may_not_be_evicted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each node has a pod of each of the running gangs: once they are asked about all together, once about each alone."""
+    asked, allowed = list[int](), VictimSearch._allowed
+
+    def recorded(self: VictimSearch, task: TaskView, rows: Any) -> Any:
+        asked.append(len(rows))
+        return allowed(self, task, rows)
+
+    monkeypatch.setattr(VictimSearch, "_allowed", recorded)
+    nodes, gangs = 12, 6
+    on = ",".join(f"n{number}" for number in range(nodes))
+    text = CLASSES + "".join(f"node n{number} cpu={gangs}\n" for number in range(nodes))
+    text += "".join(f"job r{number} priority=low min={nodes}: {nodes} x cpu=1 on={on}\n" for number in range(gangs))
+    plan = decide(text + "job new priority=low: 4 x cpu=3", chart("preempt", "proportion"))
+    assert evicted(plan) == []
+    assert sum(asked) == 2 * nodes * gangs
+
+
 def test_a_gang_of_a_smaller_request_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may evict a pod of the large job, which would still have more than it then."""
     asked = questions(monkeypatch)

@@ -83,8 +83,7 @@ class DomainSearch:
         if not self.is_feasible:
             return False
         # Before a search the plugins are asked only once such a request is known: where victims are found it would cost more.
-        is_first = self._jobs is None or not rejected.has_any(self._jobs)
-        if not is_first and not self._could_fit(self._free()) and self._is_rejected(rejected):
+        if rejected.has_any(self._jobs) and not self._could_fit(self._free()) and self._is_rejected(rejected):
             self._trace.is_tried = True
             return False
         applied = self._apply_cheapest()

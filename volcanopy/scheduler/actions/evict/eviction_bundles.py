@@ -128,17 +128,16 @@ class Bundles:
 
     def _split_structured(self, job: JobView, rows: Sequence[int], surplus: int) -> list[Bundle]:
         """Return the bundles of a job with role minima or sub-groups: single tasks, then sub-groups, then the whole."""
-        of_role = {role.row: role.ready - role.minimum for role in job.binding_roles}
+        # A role without a minimum has as much surplus as the job.
+        of_role = defaultdict(lambda: surplus, {role.row: role.ready - role.minimum for role in job.binding_roles})
         parts = _SpareParts(self._session, job)
         table = self._session.snapshot.tasks
-        bundles: list[Bundle] = []
-        rest: list[int] = []
+        bundles, rest = list[Bundle](), list[int]()
         for row in rows:
             role = int(table.role[row])
-            if surplus > 0 and of_role.get(role, 1) > 0 and parts.can_spare(row):
+            if surplus > 0 and of_role[role] > 0 and parts.can_spare(row):
                 surplus -= 1
-                if role in of_role:
-                    of_role[role] -= 1
+                of_role[role] -= 1
                 bundles.append(self._bundle(job.row, (row,)))
             else:
                 rest.append(row)
@@ -146,12 +145,11 @@ class Bundles:
             members = self._running(part.rows)
             roles = [int(table.role[row]) for row in members]
             is_candidate = (self._candidates.rule_of[members] < len(self._candidates.rules)).all()
-            fits = len(members) <= surplus and all(of_role.get(role, len(roles)) >= roles.count(role) for role in roles)
+            fits = len(members) <= surplus and all(of_role[role] >= roles.count(role) for role in roles)
             if is_candidate and fits:
                 surplus -= len(members)
                 for role in roles:
-                    if role in of_role:
-                        of_role[role] -= 1
+                    of_role[role] -= 1
                 bundles.append(self._bundle(job.row, members))
                 rest = [row for row in rest if row not in members]
         return [*bundles, *(self._whole(job.row) if rest else [])]

@@ -55,6 +55,7 @@ class ShapeState:
         """The number of changes in the ledger up to which no node had free resources."""
         self.is_infeasible = False  # Whether no evictions could place such a task.
         self.candidates: NodeCandidates | None = None
+        self.rejected = set[Bundle]()  # The gangs that the plugins do not allow to evict for such a task.
 
     def has_amounts(self, ledger: Ledger, node: int) -> bool:
         """Return whether a node has the amounts of the request once evicted pods have terminated."""

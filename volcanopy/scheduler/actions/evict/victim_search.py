@@ -28,6 +28,7 @@ from volcanopy.scheduler.actions.evict.node_candidates import (
     least_cost,
     node_candidates,
 )
+from volcanopy.scheduler.actions.evict.rejected_requests import allow_less_for_more
 from volcanopy.scheduler.actions.evict.rules import always
 from volcanopy.scheduler.ledger.statement import Statement
 from volcanopy.scheduler.ledger.views import JobView, TaskView
@@ -130,33 +131,18 @@ class VictimSearch:
         return not state.is_infeasible
 
     def may_evict(self, task: TaskView) -> bool:
-        """Return whether the plugins may allow to evict a bundle for a task.
-
-        They are asked about each gang alone and about the others node by node: what is not allowed then is not allowed
-        beside more candidates either, which use up what may be evicted.
-        """
+        """Return whether the plugins may allow to evict a bundle for a task; they are asked node by node."""
         self._eligible = [rule.is_eligible(self._job.queue, [task]) for rule in self._candidates.rules]
-        candidates = self._sort_nodes(task)
-        gangs = set[int]()
+        candidates, rejected = self._sort_nodes(task), set[Bundle]()
         while candidates.heap:
             rows = self._may_be_evicted(candidates.on(candidates.pop()))
             bundles = self._bundles.split(rows)
-            alone = [bundle for bundle in bundles if bundle.breaks and bundle.job not in gangs]
-            together = [bundle for bundle in bundles if not bundle.breaks]
-            if any(self._allows_any(task, each) for each in (together, *([gang] for gang in alone))):
+            if rejected.issuperset(bundles):
+                continue
+            in_order = self._bundles.split(self._allowed_first(task, rows))
+            if self._evictable(task, bundles, rejected) or self._evictable(task, in_order, rejected):
                 return True
-            bundles = self._bundles.split(self._allowed_first(task, rows)) if together else []
-            if self._allows_any(task, [bundle for bundle in bundles if not bundle.breaks]):
-                return True
-            gangs.update(gang.job for gang in alone)
         return False
-
-    def _allows_any(self, task: TaskView, bundles: Sequence[Bundle]) -> bool:
-        """Return whether the plugins allow to evict one of these bundles as a whole, asked about all together."""
-        if not bundles:
-            return False
-        allowed = self._allowed(task, [row for bundle in bundles for row in bundle.rows])
-        return any(allowed.issuperset(bundle.rows) for bundle in bundles)
 
     def _allowed_first(self, task: TaskView, rows: Sequence[int]) -> list[int]:
         """Return these tasks, first those that the plugins allow to evict: a job spares the first ones.
@@ -208,10 +194,8 @@ class VictimSearch:
 
     def _is_allowed(self, task: TaskView, node: int) -> bool:
         """Return whether a node that has the amounts may take a task."""
-        session = self._session
-        if session.quotas.allocatable(self._job.queue, task, 1) is not None:
-            return False
-        return not session.placement.rejected(task, node)
+        is_within_quotas = self._session.quotas.allocatable(self._job.queue, task, 1) is None
+        return is_within_quotas and not self._session.placement.rejected(task, node)
 
     def _domain_of(self, task: TaskView) -> int:
         return self._inner_domains.get(task.row, self._domain)
@@ -256,6 +240,8 @@ class VictimSearch:
         """Evict the cheapest victims that allow the task on the node; return them, None if there are none."""
         mark, rows = self._statement.checkpoint(), self._may_be_evicted(candidates.on(node))
         bundles = self._bundles.split(rows)
+        if state.rejected.issuperset(bundles):
+            return None
         victims = self._evict_enough(task, node, state, candidates, bundles)
         if victims is None and (in_order := self._allowed_first(task, rows)) != rows:
             self._statement.rollback(mark)
@@ -290,7 +276,7 @@ class VictimSearch:
         self, task: TaskView, node: int, state: ShapeState, candidates: NodeCandidates, bundles: Sequence[Bundle]
     ) -> Victims | None:
         """Evict bundle by bundle until the task fits, then restore what is not needed. If it never fits all are evicted."""
-        bundles = self._evictable(task, bundles)
+        bundles = self._evictable(task, bundles, state.rejected)
         ledger, evicted, freed, fits = self._session.ledger, list[Bundle](), list[Ints](), False
         for bundle in bundles:
             if bundle.job in self._new_gangs and breaks_new_gang(self._session, bundle.rows):
@@ -319,7 +305,22 @@ class VictimSearch:
             needed.append(bundle)
         return (*self._bundles.cost_of(needed), -float(candidates.scores[node]), node), needed[::-1]
 
-    def _evictable(self, task: TaskView, bundles: Sequence[Bundle]) -> list[Bundle]:
+    def _evictable(self, task: TaskView, bundles: Sequence[Bundle], rejected: set[Bundle]) -> list[Bundle]:
+        """Return those of these bundles that the plugins allow to evict, else the first gang that they allow alone.
+
+        ``rejected`` gets the gangs that they do not allow alone: nor do they beside more candidates, which use up what may be
+        evicted, or for a task whose job has more.
+        """
+        bundles = [bundle for bundle in bundles if bundle not in rejected]
+        evictable = self._allowed_bundles(task, bundles)
+        falls = not evictable and allow_less_for_more(self._session.hooks.victim_policies)
+        for gang in [bundle for bundle in bundles if bundle.breaks and falls]:
+            if len(bundles) > 1 and (evictable := self._allowed_bundles(task, [gang])):
+                break
+            rejected.add(gang)
+        return evictable
+
+    def _allowed_bundles(self, task: TaskView, bundles: Sequence[Bundle]) -> list[Bundle]:
         """Return those of these bundles that the plugins allow to evict as a whole."""
         while bundles:
             allowed = self._allowed(task, list(dict.fromkeys([row for bundle in bundles for row in bundle.rows])))
