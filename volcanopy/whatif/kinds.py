@@ -130,10 +130,8 @@ def _check_numbers(value: Any, path: str) -> None:
     """Check whole numbers and the quantities of resource lists, which the read models have as texts. Raises ManifestError."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ManifestError(f"{path} must be a whole number of 64 bits")
-    if isinstance(value, list):
-        for number, item in enumerate(value):
-            if not isinstance(item, str):
-                _check_numbers(item, f"{path}[{number}]")
+    for number, item in enumerate(value if isinstance(value, list) else ()):
+        _check_numbers(item, f"{path}[{number}]")
     if not isinstance(value, dict):
         return
     for name, field in value.items():

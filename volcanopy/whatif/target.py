@@ -324,7 +324,7 @@ def jobs_and_pods(cluster: Cluster) -> Iterable[tuple[str, str, str, str, tuple[
         if group is not None and group.status.phase == "Completed" and key not in cluster.members:
             continue
         job = _job_of(cluster, group) if group is not None else ""
-        pods = tuple(Delete("Pod", pod.metadata.key) for pod in cluster.pods_of_group(key))
+        pods = (Delete("Pod", pod) for pod in sorted(cluster.members.get(key, ())))
         name = _owner_of(group) if group is not None else ""
         queue = group.spec.queue or cluster.state.default_queue if group is not None else ""
         owner = f"{key.partition('/')[0]}/{name}" if name else key

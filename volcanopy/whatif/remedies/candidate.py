@@ -50,6 +50,6 @@ class Question(NamedTuple):
 Kind = Callable[[Question], Sequence[Candidate]]
 
 
-def single(steps: Steps, text: str) -> Part:
+def single(steps: Steps, text: str, effect: Callable[[], Hashable] = lambda: None) -> Part:
     """Return a part without strength."""
-    return Part(1, lambda _: steps, lambda _: text)
+    return Part(1, lambda _: steps, lambda _: text, effect=effect)

@@ -1,5 +1,6 @@
 """Changes of the job itself, and other jobs that end."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
@@ -12,11 +13,10 @@ from volcanopy.api.gates import Gate
 from volcanopy.api.model import Json
 from volcanopy.jobcontroller.job_podgroup import pod_usage
 from volcanopy.scheduler.cache.totals import count_due
-from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
-from volcanopy.whatif.changes import Configure, Create, Delete, Edit, Steps
+from volcanopy.whatif.changes import Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
@@ -53,16 +53,24 @@ def freeing_order(cluster: Cluster, target: Target) -> dict[str, int]:
     """
     state, tasks = cluster.state, cluster.state.tasks.plain
     requests = [state.axis.vector(request) for request in requests_of(cluster, target)]
-    rows = np.flatnonzero(ON_NODE[tasks["status"]] & (tasks["node"] != NONE))
+    rows, owners, names = _owners(cluster)
     if not requests or not np.max(requests) or not len(rows):
         return {}
-    keys = np.where(tasks["job"][rows] == NONE, state.tasks.keys[rows], state.jobs.keys[tasks["job"][rows]]).astype(str)
-    names, owners = np.unique(keys, return_inverse=True)
     nodes = tasks["node"][rows]
     scarcest, missing = _missing(cluster, np.max(requests, axis=0))
     amounts = np.array([state.axis.vector(shape.request) for shape in state.shapes.all])
     order = _order(nodes, owners, amounts[tasks["shape"][rows], scarcest[nodes]], missing)
-    return {str(names[owner]): rank for rank, owner in enumerate(order)}
+    return {names[owner]: rank for rank, owner in enumerate(order)}
+
+
+def _owners(cluster: Cluster) -> tuple[Rows, Rows, list[str]]:
+    """Return the tasks on nodes, the number of the job of each, and the keys of the jobs in order; a pod without is its own."""
+    state, tasks = cluster.state, cluster.state.tasks.plain
+    rows = np.flatnonzero(ON_NODE[tasks["status"]] & (tasks["node"] != NONE))
+    jobs = tasks["job"][rows]
+    distinct, owners = np.unique(np.where(jobs == NONE, ~rows, jobs), return_inverse=True)
+    keys = [str(state.jobs.keys[row] if row >= 0 else state.tasks.keys[~row]) for row in distinct.tolist()]
+    return rows, np.argsort(np.argsort(keys))[owners], sorted(keys)
 
 
 def _missing(cluster: Cluster, request: Ints) -> tuple[Ints, Ints]:
@@ -110,8 +118,7 @@ def ended_jobs(question: Question) -> Sequence[Candidate]:
         useful = max((usage.get(resource, 0) / units for resource, units in requested.items()), default=0.0)
         rank = ranks.get(steps[-1].key, len(ranks))
         order = (bool(count) if question.gate == Gate.QUEUE else not count, rank, queue != queue_name, -useful)
-        part = single(steps, text)._replace(effect=partial(_effect, cluster, group, steps))
-        parts.append((order, part))
+        parts.append((order, single(steps, text, partial(_effect, cluster, group, steps))))
     parts.sort(key=lambda item: item[0])
     return [Candidate("end", tuple(part for _, part in parts))] if parts else []
 
@@ -134,7 +141,7 @@ def _effect(cluster: Cluster, key: str, steps: tuple[Delete, ...]) -> Hashable:
     """
     state, group = cluster.state, cluster.group(key)
     tasks = state.tasks.plain
-    rows = [state.tasks.rows[step.key] for step in steps if step.kind == "Pod" and step.key in state.tasks.rows]
+    rows = _rows(cluster, steps)
     nodes = np.unique(tasks["node"][rows])
     unequal = state.shapes.selectors or state.hypernodes or any(shape.claims for shape in state.shapes.all)
     if unequal or group is None or not len(nodes) or NONE in nodes:
@@ -150,19 +157,21 @@ def _effect(cluster: Cluster, key: str, steps: tuple[Delete, ...]) -> Hashable:
     return msgspec.json.encode(group.spec), tuple(sorted(group.metadata.annotations.items())), tuple(equal)
 
 
-def _usage(cluster: Cluster, steps: Steps) -> tuple[int, dict[str, int]]:
+def _usage(cluster: Cluster, steps: Sequence[Delete]) -> tuple[int, dict[str, int]]:
     """Return how many of the deleted pods have nodes, and what they request."""
-    total: dict[str, int] = {}
-    count = 0
-    for step in steps:
-        pod = cluster.pod(step.key) if not isinstance(step, Create | Configure) and step.kind == "Pod" else None
-        if pod is not None and pod.spec.node_name and not pod_fields.is_over(pod):
-            count += 1
-            row = cluster.state.tasks.rows[pod.metadata.key]
-            shape = cluster.state.shapes.all[int(cluster.state.tasks.plain["shape"][row])]
-            for name, units in shape.request.items():
-                total[name] = total.get(name, 0) + units
-    return count, total
+    state, tasks = cluster.state, cluster.state.tasks.plain
+    rows = _rows(cluster, steps)
+    shapes = Counter(tasks["shape"][rows][ON_NODE[tasks["status"][rows]]].tolist())
+    total = Counter[str]()
+    for shape, count in shapes.items():
+        total.update({name: units * count for name, units in state.shapes.all[shape].request.items()})
+    return shapes.total(), total
+
+
+def _rows(cluster: Cluster, steps: Sequence[Delete]) -> list[int]:
+    """Return the rows of the tasks of the deleted pods."""
+    rows = cluster.state.tasks.rows
+    return [rows[step.key] for step in steps if step.kind == "Pod" and step.key in rows]
 
 
 def _usage_text(count: int, total: Mapping[str, int]) -> str:

@@ -351,8 +351,9 @@ def labelled_nodes(question: Question) -> Sequence[Candidate]:
     Labels that a node has with another value, and those that the kubelet or a cloud provider sets, stay as they are.
     """
     parts: list[Part] = []
-    nodes = sorted(question.cluster.of_kind("Node").values(), key=_size)
-    for need in node_needs(question.cluster, question.target):
+    needs = [need for need in node_needs(question.cluster, question.target) if need.labels]
+    nodes = sorted(question.cluster.of_kind("Node").values(), key=_size) if needs else []
+    for need in needs:
         keys = {key for key in need.labels if is_given(key)}
         for node in nodes[-_LABELLED:]:
             labels = node.metadata.labels
