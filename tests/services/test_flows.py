@@ -280,8 +280,8 @@ async def test_the_completion_of_a_job_that_is_deleted_at_once_is_the_last_succe
     item = CronController(client, EventRecorder(client, "test"))
     spec = {"schedule": "0 8 2 3 *", "jobTemplate": {"spec": {"tasks": [task()]}}, "suspend": True}
     item.event("ADDED", cron := manifest_of(CRON_JOBS, "c", spec=spec))
-    for event, phase in (("ADDED", "Running"), ("MODIFIED", "Completed"), ("DELETED", "Completed")):
-        item.event(event, job_of(cron, "c-1", phase, 2))
+    for number, event, phase in ((2, "ADDED", "Running"), (3, "MODIFIED", "Completed"), (4, "DELETED", "Completed")):
+        item.event(event, job_of(cron, "c-1", phase, number))
     assert (await reconcile_all(item))["status"]["lastSuccessfulTime"] == "2026-03-02T08:01:00Z"
     item.event("ADDED", job_of(cron, "c-2", "Completed", 4))
     item.event("DELETED", item.objects["ns/c"])

@@ -31,7 +31,7 @@ class OwnedJobs:
         self._kind, self._wake, self._exists = owner, wake, exists
         self._by_owner: dict[str, dict[str, BatchJob]] = {}
         self.ended: dict[str, dict[str, BatchJob]] = {}
-        """By owner: its finished jobs that are deleted, until it has been reconciled with them."""
+        """By owner: its finished jobs that are deleted, until it has been reconciled with them: it would create them again."""
         self._by_template: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
         """By namespace and template: the names of jobs, in the order in which they were seen."""
         self._versions: dict[str, int] = {}
@@ -51,9 +51,12 @@ class OwnedJobs:
         if not (owner := self._owner(manifest)):
             return
         if event == "DELETED":
-            self._remove(owner["uid"], manifest["metadata"]["name"], uid)
-            if self._exists(key := _key(manifest, owner)):
-                self._keep_end(manifest, owner["uid"])
+            key, name = _key(manifest, owner), manifest["metadata"]["name"]
+            job = self._remove(owner["uid"], name, uid)
+            if job is not None and job.status.state.phase in FINISHED and self._exists(key):
+                gone = job.metadata.model_copy(update={"deletion_timestamp": job.metadata.creation_timestamp})
+                ended = self.ended.get(owner["uid"], {}) | {name: job.model_copy(update={"metadata": gone})}
+                self.ended[owner["uid"]] = ended
             self._wake(key)
         elif self._writes.event(uid, version(manifest), self._versions.get(uid, 0)):
             self._take(manifest, owner)
@@ -79,25 +82,15 @@ class OwnedJobs:
         self._versions[uid_of(manifest)] = version(manifest)
         self._wake(_key(manifest, owner))
 
-    def _remove(self, owner: str, name: str, uid: str) -> None:
+    def _remove(self, owner: str, name: str, uid: str) -> BatchJob | None:
         self._versions.pop(uid, None)
         self._writes.deleted(uid)
-        jobs = self._by_owner.get(owner, {})
+        jobs, job = self._by_owner.get(owner, {}), None
         if name in jobs and jobs[name].metadata.uid == uid:
-            self._leave_template(jobs.pop(name))
+            self._leave_template(job := jobs.pop(name))
         if not jobs:
             self._by_owner.pop(owner, None)
-
-    def _keep_end(self, manifest: Json, owner: str) -> None:
-        """Keep a deleted job if it has finished: its owner would create again what has no end for it."""
-        meta = manifest["metadata"]
-        gone = {"deletionTimestamp": meta["creationTimestamp"]} | meta
-        try:
-            job = BatchJob.read(manifest | {"metadata": gone})
-        except InvalidObjectError:
-            return
-        if job.status.state.phase in FINISHED:
-            self.ended[owner] = self.ended.get(owner, {}) | {job.metadata.name: job}
+        return job
 
     def _leave_template(self, job: BatchJob) -> None:
         source = _template_of(job)
