@@ -243,7 +243,7 @@ async def test_a_header_that_is_none_fails_its_probe_only() -> None:
 def job_of(owner: Json, name: str, phase: str, number: int) -> Json:
     """A job of a flow or of a cron job in a phase, in its version with this number."""
     reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
-    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(number)}
+    metadata: Json = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(number)}
     metadata |= {"creationTimestamp": "2026-03-02T08:00:00Z", "annotations": {SCHEDULED_TIME: "2026-03-02T08:00:00Z"}}
     metadata["ownerReferences"] = [reference | {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]
     state = {"phase": phase, "lastTransitionTime": "2026-03-02T08:01:00Z"}
