@@ -193,6 +193,27 @@ async def test_a_cached_workload_is_reread_when_it_may_be_outdated(
         await cluster.until(lambda: cluster.groups["set"]["spec"]["minMember"] == 2)
 
 
+async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_deleted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_groups, "GOOD_FOR", 0.0)
+    cluster.plays = False
+    job = {"parallelism": 2, "completions": 2, "suspend": True, "template": {"spec": pod("p")["spec"]}}
+    job["template"]["spec"]["restartPolicy"] = "Never"
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep"}, "spec": job}
+    body["metadata"]["annotations"] = {names.GROUP_MIN_MEMBER: "all"}
+    async with controller(cluster):
+        made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
+        await create(cluster, *(pod(f"sweep-{number}", owner | {"controller": True}) for number in range(2)))
+        await cluster.until(lambda: "sweep" in cluster.groups and len(cluster.pods) == 2)
+        await cluster.until(lambda: all(map(group_of, cluster.pods.values())))
+        assert cluster.groups["sweep"]["spec"]["minMember"] == 2
+        await cluster.client.patch(KUBERNETES_JOBS, cluster.namespace, "sweep", {"spec": {"parallelism": 1}})
+        await cluster.client.delete(PODS.raw, cluster.namespace, "sweep-1", grace=0)
+        await cluster.until(lambda: cluster.groups["sweep"]["spec"]["minMember"] == 1, 10)
+
+
 async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -253,9 +253,12 @@ class GroupController(GroupWorker):
     def _lose(self, key: str, pod: WorkloadPod) -> None:
         pods = self._pods.get(key, {})
         known = pods.get(pod.metadata.name)
-        if known is not None and known.metadata.uid == pod.metadata.uid:
-            del pods[pod.metadata.name]
-        if not pods and self._pods.pop(key, None) is not None and pod.metadata.controller is not None:
+        if known is None or known.metadata.uid != pod.metadata.uid:
+            return
+        del pods[pod.metadata.name]
+        if not pods:
+            del self._pods[key]
+        if pod.metadata.controller is not None:  # which may run fewer pods now
             self.queue.add(key, SETTLE)
 
     def group_changes(self, changes: Sequence[Change[PodGroup]]) -> None:
