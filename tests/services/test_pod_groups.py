@@ -198,10 +198,10 @@ async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_d
 ) -> None:
     monkeypatch.setattr(pod_groups, "GOOD_FOR", 0.0)
     cluster.plays = False
-    job = {"parallelism": 2, "completions": 2, "suspend": True, "template": {"spec": pod("p")["spec"]}}
-    job["template"]["spec"]["restartPolicy"] = "Never"
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep"}, "spec": job}
-    body["metadata"]["annotations"] = {names.GROUP_MIN_MEMBER: "all"}
+    template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
+    job = {"parallelism": 2, "completions": 2, "suspend": True, "template": template}
+    notes = {names.GROUP_MIN_MEMBER: "all"}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
     async with controller(cluster):
         made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
