@@ -30,5 +30,5 @@ def without_pause(status: BatchJobStatus) -> BatchJobStatus:
 
 
 def is_pausing(status: BatchJobStatus, now: datetime) -> bool:
-    """Whether no pods are created because of the pause. One that is longer than any is of a clock that was ahead."""
+    """Whether no pods are created because of the pause. A time that is later than any pause is that of another clock."""
     return status.restart_at is not None and now < status.restart_at <= now + LONGEST
