@@ -214,6 +214,21 @@ async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_d
         await cluster.until(lambda: cluster.groups["sweep"]["spec"]["minMember"] == 1, 10)
 
 
+async def test_succeeded_pods_of_a_job_that_are_gone_do_not_count_for_the_gang_of_the_others(cluster: Cluster) -> None:
+    """Their node was removed, for example, before the last pod was evicted and created again."""
+    cluster.plays = False
+    template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
+    job = {"parallelism": 4, "completions": 4, "suspend": True, "template": template}
+    notes = {names.GROUP_MIN_MEMBER: "all"}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
+    async with controller(cluster):
+        made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
+        await cluster.client.patch_status(KUBERNETES_JOBS, cluster.namespace, "sweep", {"status": {"succeeded": 3}})
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
+        await create(cluster, pod("sweep-3", owner | {"controller": True}))
+        assert (await cluster.group("sweep"))["spec"]["minMember"] == 1
+
+
 async def test_rejected_writes_are_retried_and_immediately_when_a_queue_opens(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

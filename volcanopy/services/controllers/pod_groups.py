@@ -60,6 +60,7 @@ class Workload(ReadModel, frozen=True, kw_only=True, gc=False):
 
     metadata: Meta
     spec: WorkloadSpec = WorkloadSpec()
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class _Read(NamedTuple):
@@ -90,7 +91,8 @@ class WorkloadOwners:
         """Return a workload with only the fields that determine its PodGroup."""
         meta = workload.metadata
         slim = msgspec.structs.replace(meta, annotations=self._annotations(meta), labels={})
-        return msgspec.structs.replace(workload, metadata=slim)
+        status = {key: value for key, value in workload.status.items() if key == "succeeded"}
+        return msgspec.structs.replace(workload, metadata=slim, status=status)
 
     def _annotations(self, meta: Meta) -> dict[str, str]:
         """Return the annotations of a workload that determine its PodGroup, with the queue that a label names."""
@@ -187,7 +189,8 @@ def _owner(workload: Workload) -> Owner | None:
     if workload.metadata.deletion_timestamp is not None:
         return None
     spec = workload.spec
-    at_once = spec.replicas if spec.parallelism is None else min(spec.parallelism, spec.completions or spec.parallelism)
+    remaining = spec.completions and max(spec.completions - workload.status.get("succeeded", 0), 1)
+    at_once = spec.replicas if spec.parallelism is None else min(spec.parallelism, remaining or spec.parallelism)
     return Owner(group_annotations(workload.metadata.annotations), spec.replicas, at_once)
 
 
