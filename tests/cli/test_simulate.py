@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import gzip
 import hashlib
 import json
 import re
@@ -184,6 +185,9 @@ def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
         "workload: cannot read none.swf: No such file or directory; generators are lublin, poisson, ml"
     )
     assert run_in_process("simulate", "none.swf").sentence() == outcome.sentence()
+    (files / "jobs.gz").write_bytes(gzip.compress((files / "jobs.jsonl").read_bytes()))
+    compressed = run_in_process("simulate", str(files / "jobs.gz"), "--cluster", str(files / "cluster.yaml"))
+    assert "jobs.gz: it is compressed, unpack it with gunzip; " in compressed.sentence()
     alone = run_in_process("simulate", str(files / "jobs.jsonl")).sentence()
     assert alone.startswith("--cluster: give the description of a cluster")
 
@@ -191,12 +195,12 @@ def test_a_workload_that_does_not_exist_is_one_sentence(files: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"items": [}', "--cluster"),
+        ('{"items": [}', "cluster.yaml: line 1: invalid YAML: did not find expected node content"),
         (
             '{"kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}]}',
             "the snapshot has no nodes",
         ),
-        ("nodes: [", "--cluster"),
+        ("nodes: [", "cluster.yaml: line 1: invalid YAML: did not find expected node content"),
         ("{nodes: [{count: 0}]}", "nodes[0].count must be a whole number from 1, not 0"),
     ],
 )

@@ -82,6 +82,13 @@ def test_formats_are_detected(text: str, kind: str) -> None:
     [
         ("a,b\n1,2\n", "", "the format is none of swf, openb, philly, borg, jobs: the columns are a, b"),
         ("name,cpu_milli,num_gpu\n", "openb", "no column creation_time, which traces of openb have"),
+        ("", "", "the file is empty"),
+        (
+            "a," * 5000,
+            "borg",
+            "no column collection_id or job_id, which traces of Borg have; columns are a, a, .{194}$",
+        ),
+        ("", "philly", "no column job_id or jobid, which traces of Philly or Helios have; columns are none"),
         ("1 2 3\n", "swf", "line 1: a job of an SWF trace has 18 fields, not 3"),
         (SWF.replace("600", "soon"), "", "line 2: fields of an SWF trace are numbers, not 'soon'"),
         (OPENB.replace("12000", ""), "", "line 2: cpu is missing"),

@@ -11,7 +11,12 @@ def text_of(path: Path | str, option: str = "", hint: str = "") -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        if isinstance(fault, OSError):
+            reason = fault.strerror
+        elif fault.object.startswith(b"\x1f\x8b"):
+            reason = "it is compressed, unpack it with gunzip"
+        else:
+            reason = "it is not UTF-8 text"
         if str(path).startswith(("http:/", "https:/")):
             reason = "addresses are not read, give a file, or - for standard input"
         raise CommandError(f"{option}{': ' if option else ''}cannot read {path}: {reason}{hint}", 2) from None

@@ -12,6 +12,7 @@ import yaml
 
 from volcanopy.api import core, names, quantity
 from volcanopy.api.decoding import convert
+from volcanopy.api.messages import yaml_problem
 from volcanopy.client.errors import CommandError
 from volcanopy.client.files import text_of
 from volcanopy.scheduler.cache.cluster_cache import Object
@@ -150,7 +151,9 @@ def read_cluster(name: str) -> list[Object]:
         if isinstance(content, dict) and isinstance(content.get("items"), list):
             return _snapshot(content["items"])
         return read_description(content)
-    except (ValueError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise CommandError(f"--cluster {name}: {yaml_problem(error, text)}") from None
+    except ValueError as error:
         raise CommandError(f"--cluster {name}: {' '.join(str(error).split())}") from None
 
 

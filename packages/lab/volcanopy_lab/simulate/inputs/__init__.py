@@ -30,6 +30,8 @@ def detected(text: str) -> str:
     headings = [heading.strip() for heading in first.split(",")]
     scores = {name: known.score(headings) for name, known in _TABLES.items()}
     best = max(scores, key=lambda name: scores[name])
+    if not first:
+        raise WorkloadError("the file is empty")
     if scores[best] < 2:
         raise WorkloadError(f"the format is none of {', '.join(FORMATS)}: the columns are {', '.join(headings)[:200]}")
     return best

@@ -106,7 +106,8 @@ def rows(lines: Iterable[str], known: TraceFormat, trace: Trace) -> Iterator[Row
     headings = [heading.strip().lstrip("\ufeff") for heading in next(reader, [])]
     if (lacking := known.lacking(headings)) is not None:
         names = " or ".join(name for field in lacking for name in known.columns[field])
-        raise WorkloadError(f"no column {names}, which traces of {known.name} have; columns are {', '.join(headings)}")
+        there = ", ".join(headings)[:200]
+        raise WorkloadError(f"no column {names}, which traces of {known.name} have; columns are {there or 'none'}")
     fields: dict[int, str] = {}
     for field_name, alternatives in known.columns.items():
         column = next((headings.index(name) for name in alternatives if name in headings), None)
