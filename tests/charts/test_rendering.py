@@ -313,6 +313,18 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "digest": ({"image": {"digest": "latest"}}, "at '/image/digest': 'latest' does not match pattern"),
     "no actions": ({"scheduler": {"config": {"actions": ""}}}, "at '/scheduler/config/actions': minLength"),
     "unknown action": ({"scheduler": {"config": {"actions": "enqueue, foo"}}}, "does not match pattern"),
+    "scheduler name": ({"schedulerName": "my scheduler"}, "at '/schedulerName': 'my scheduler' does not match pattern"),
+    "namespace": (
+        {"controller": {"protectedNamespaces": ["Kube System"]}},
+        "at '/controller/protectedNamespaces/0': 'Kube System' does not match pattern",
+    ),
+    "host": (
+        {"ui": {"hosts": ["https://batch.example.com"]}},
+        "at '/ui/hosts/0': 'https://batch.example.com' does not match pattern",
+    ),
+    "label": ({"commonLabels": {"team": "blue team"}}, "at '/commonLabels/team': 'blue team' does not match pattern"),
+    "key of a label": ({"commonLabels": {"my team": "blue"}}, "'my team' does not match pattern"),
+    "name of a class": ({"priorityClasses": {"Gold": {"value": 1}}}, "'Gold' does not match pattern"),
     "class": ({"priorityClasses": {"gold": {}}}, "at '/priorityClasses/gold': missing property 'value'"),
 }
 
