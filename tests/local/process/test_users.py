@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from hack import distributions
+from volcanopy.client.errors import CommandError
 from volcanopy_local.cli import process_nodes
 from volcanopy_local.cli.options import Isolation
+from volcanopy_local.cli.process_nodes import Size
 from volcanopy_local.process.container_spec import ContainerConfigError
+from volcanopy_local.process.steps import Choice
 from volcanopy_local.process.users import UNPRIVILEGED, User, Users, login_entries, user_of_programs
 
 ROOT, ANA, OTHER = User(0, 0), User(1000, 1000), User(UNPRIVILEGED, UNPRIVILEGED)
@@ -48,8 +51,28 @@ async def test_programs_run_as_the_owner_of_the_folder_that_contains_volcanopy(m
         return user_of_programs(folders, environment, current)
 
     monkeypatch.setattr(process_nodes, "user_of_programs", recording)
-    async with process_nodes.process_settings(None, process_nodes.Size(0, 1, Isolation.plain)):
+    async with process_nodes.process_settings(None, Size(0, 1, Isolation.plain)):
         assert sources == [distributions.ROOT]
+
+
+@pytest.mark.parametrize(
+    ("size", "beginning"),
+    [
+        (
+            Size(0, 1),
+            r"programs of pods cannot run as uid \d+.* here: plain: no right; use --run-as-root, or --simulate",
+        ),
+        (Size(0, 1, root=Path("/image")), "--rootfs: does not work here: plain: no right$"),
+        (Size(0, 1, Isolation.plain), "--isolation plain: does not work here: plain: no right$"),
+    ],
+)
+async def test_where_no_program_can_be_started_the_error_names_the_option_or_the_user(
+    size: Size, beginning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_nodes, "choose", lambda *_: Choice(None, {"plain": "no right"}))
+    with pytest.raises(CommandError, match=beginning):
+        async with process_nodes.process_settings(None, size):
+            pass
 
 
 def test_root_runs_programs_as_the_caller_of_sudo_or_without_rights() -> None:

@@ -108,6 +108,11 @@ def _machine(size: Size, hidden: tuple[Path, ...]) -> MachineRuntime:
     choice = choose(_steps(size), FileView(size.root, hidden, closed, trees), user)
     isolation = choice.isolation
     if isolation is None:
+        if size.isolation is Isolation.machine and size.root == _ROOT:
+            raise CommandError(
+                f"programs of pods cannot run as {user.text} here: {choice.reasons}; "
+                "use --run-as-root, or --simulate for nodes that run no programs"
+            )
         option = "--rootfs" if size.isolation is Isolation.machine else f"--isolation {size.isolation}"
         raise CommandError(f"{option}: does not work here: {choice.reasons}")
     readable = trees if isolation.has_mounts else ()
