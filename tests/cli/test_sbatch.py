@@ -13,7 +13,8 @@ from tests.cli.run_commands import COMMAND, Run, read_until, run_in_process, ter
 from volcanopy import Job
 from volcanopy.cli.main import main
 from volcanopy.client.errors import CommandError
-from volcanopy.client.jobs.sbatch import read_script
+from volcanopy.client.jobs import program as job_program
+from volcanopy.client.jobs.sbatch import read_script, split
 
 NUMBER = 12345678
 
@@ -230,6 +231,21 @@ def test_the_signal_of_a_script_comes_before_its_pod_is_killed(tmp_path: Path) -
     assert process.returncode == 7
 
 
+def test_a_script_that_ends_while_the_signal_is_sent_keeps_its_exit_code(tmp_path: Path) -> None:
+    """`cat` ends with the script, which the shell that waits for `cat` reaps, too."""
+    ends = tmp_path / "ends"
+    os.mkfifo(ends)
+    text = f"#!/bin/sh\nexec 3<>{ends}\ntrap 'exit 7' USR1\necho ready\nwhile :; do sleep 0.01; done\n"
+    command = [
+        word.replace("$$", "$") for word in job_program.script(text, [], "", f"exec 4<{ends}; kill -USR1 $!; cat <&4")
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+    assert process.returncode == 7
+
+
 def test_links_to_volcanopy_are_the_programs_of_slurm(
     processes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,6 +269,13 @@ def test_links_to_volcanopy_are_the_programs_of_slurm(
     job.wait("finished", timeout=120)
     assert program("squeue", "-h", "-o", "%i %T", "-j", number) == f"{number} CANCELLED\n"
     assert number not in program("squeue")
+
+
+@pytest.mark.parametrize("option", ["--test-only", "--bell", "-i"])
+def test_an_unknown_option_does_not_take_the_script_for_its_value(option: str, tmp_path: Path) -> None:
+    name = {"-i": "--input"}.get(option, option)
+    with pytest.raises(CommandError, match=f"^command line: {name}: not supported: leave it out$"):
+        split([option, str(script(tmp_path))])
 
 
 @pytest.mark.parametrize("program", ["squeue -j", "scancel"])

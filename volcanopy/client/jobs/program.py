@@ -17,10 +17,13 @@ _LAUNCH = 'f=$(mktemp) && printf %s "$1" > "$f" && chmod 700 "$f" && shift && '
 """Writes the script to a file, so that its first line names the program that runs it. It is the name of the shell in errors."""
 _RUN = '"$f" "$@"'
 _WITH_SIGNAL = """trap '{signal}' TERM && {{ {command} & }}
-wait $!; status=$?
-while kill -0 $! 2>/dev/null; do wait $!; status=$?; done
-exit $status"""
-"""The trap comes first: the command may be ready, and its pod be stopped, before the shell is at its next line."""
+wait $!
+while kill -0 $! 2>/dev/null; do wait $!; done
+wait $!"""
+"""The trap comes first: the command may be ready, and its pod be stopped, before the shell is at its next line.
+
+A signal ends a wait with a status of its own, and the command may end until the next line: only the last wait has its status.
+"""
 _ARRAY = re.compile(r"(\d+)-(\d+)(?:%(\d+))?")
 _NOT_PASSED = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "KUBECONFIG"})
 
