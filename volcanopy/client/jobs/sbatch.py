@@ -180,11 +180,12 @@ def _tokens(place: str, rest: list[str], *, until_script: bool = False) -> Itera
             return
         else:
             raise CommandError(f"{place}: {argument!r} is no option of sbatch", 2)
+        if name not in NAMES:
+            raise CommandError(f"{place}: --{name}: not supported: leave it out", 2)
         del rest[0]
         if not equals and name not in SWITCHES:
             if not rest:
-                problem = " needs a value" if name in NAMES else ": not supported: leave it out"
-                raise CommandError(f"{place}: --{name}{problem}", 2)
+                raise CommandError(f"{place}: --{name} needs a value", 2)
             value = rest.pop(0)
         yield Directive(place, name, value)
 

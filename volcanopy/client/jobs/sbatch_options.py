@@ -224,9 +224,7 @@ def _applied(job: JobOptions, name: str, request: SlurmRequest) -> Applied:
         if name in {"account", "qos"} and "partition" not in request.values:
             return replace(job, queue=request.values[name]), f"--queue {request.values[name]}"
         return job, f"no effect: {_WITHOUT_EFFECT[name]}"
-    if name in _IMPOSSIBLE:
-        raise CommandError(f"a job of equal pods cannot have it: {_IMPOSSIBLE[name]}")
-    raise CommandError("not supported: leave it out")
+    raise CommandError(f"a job of equal pods cannot have it: {_IMPOSSIBLE[name]}")
 
 
 def _job_name(job: JobOptions, value: str, _: SlurmRequest) -> Applied:
