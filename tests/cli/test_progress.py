@@ -33,7 +33,7 @@ def job(**state: str) -> BatchJob:
 
 def test_a_job_without_status_is_pending() -> None:
     pending = msgspec.structs.replace(job(), status=BatchJob(metadata=job().metadata).status)
-    reason = "not yet processed by the job controller"
+    reason = "no status yet from the job controller"
     assert table([pending]).cells([pending], NOW) == [["j", "Pending", "0", "3", "3", "q", "60s", reason]]
 
 

@@ -41,5 +41,5 @@ def test_a_job_that_a_limit_keeps_from_its_admission_is_noted_at_once() -> None:
 
 
 def test_a_job_that_waits_as_usual_for_long_is_noted() -> None:
-    assert notes_of(("", "", ""), patient=False) == ['job "train" waits: not yet processed by the job controller']
+    assert notes_of(("", "", ""), patient=False) == ['job "train" waits: no status yet from the job controller']
     assert notes_of(ADMISSION, patient=False) == ['job "train" waits: waiting for admission to queue "q"']

@@ -84,7 +84,7 @@ def reason(job: BatchJob) -> str:
     if text := deletion(job):
         return text
     if not state.phase:
-        return "not yet processed by the job controller"
+        return "no status yet from the job controller"
     usual = state.phase == "Completed" or (state.phase == "Running" and state.reason not in _NOT_ALL_RUNS)
     return "" if usual else message(job)
 
