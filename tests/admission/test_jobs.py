@@ -162,3 +162,50 @@ def test_a_job_of_which_every_container_restarts_after_success_does_not_end(
         entry["template"]["spec"] |= {"restartPolicy": policy} if policy else {}
     warnings = list(job_warnings(BatchJobSpec.model_validate({"tasks": tasks}), CONTEXT))
     assert any("does not end by itself" in str(warning) for warning in warnings) == warned
+
+
+PARTITIONS = {"totalPartitions": 2, "partitionSize": 2}
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (
+            {"tasks": [task()], "minAvailable": 9, "minSuccess": 8},
+            [
+                f"spec.{name}: Invalid value: {number}: must not be greater than the sum of task replicas (1): lower it or raise replicas"
+                for name, number in (("minAvailable", 9), ("minSuccess", 8))
+            ],
+        ),
+        (
+            {"tasks": [task(minAvailable=3)]},
+            [
+                "spec.tasks[0].minAvailable: Invalid value: 3: must not be greater than replicas (1): lower it or raise replicas"
+            ],
+        ),
+        (
+            {"tasks": [task() | {"replicas": 3, "parallelism": 2}]},
+            [
+                "spec.tasks[0].parallelism: Invalid value: 2: must be at least minAvailable (3), which defaults to replicas: raise it,"
+                " or set minAvailable"
+            ],
+        ),
+        ({"tasks": [task() | {"replicas": 3, "parallelism": 2, "minAvailable": 2}]}, []),
+        (
+            {"tasks": [task() | {"replicas": 3, "partitionPolicy": PARTITIONS}]},
+            ["spec.tasks[0].replicas: Invalid value: 3: must be totalPartitions * partitionSize (4)"],
+        ),
+        (
+            {"tasks": [task(minAvailable=3) | {"replicas": 4, "partitionPolicy": {**PARTITIONS, "minPartitions": 1}}]},
+            ["spec.tasks[0].minAvailable: Invalid value: 3: must be minPartitions * partitionSize (2), or not set"],
+        ),
+        ({"tasks": [task() | {"replicas": 4, "partitionPolicy": {**PARTITIONS, "minPartitions": 1}}]}, []),
+        (
+            {"tasks": [task(dependsOn={"name": ["z"]})]},
+            ['spec.tasks[0].dependsOn.name[0]: Not found: task "z": tasks of the job are "a"'],
+        ),
+        ({"tasks": [task(dependsOn={"name": ["a"]})]}, ["spec.tasks: Invalid value: dependsOn has a cycle: a -> a"]),
+    ],
+)
+def test_numbers_and_names_of_tasks_that_contradict_each_other_are_rejected(job: Json, expected: list[str]) -> None:
+    assert refusals(*job["tasks"], **{name: value for name, value in job.items() if name != "tasks"}) == expected

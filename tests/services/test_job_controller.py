@@ -46,6 +46,36 @@ async def test_the_spec_of_the_user_is_not_changed(cluster: Cluster) -> None:
         assert metadata["generation"] == 1
 
 
+async def test_a_job_that_admission_would_have_rejected_runs_or_says_which_pods_it_waits_for(cluster: Cluster) -> None:
+    parts = {"totalPartitions": 2, "partitionSize": 2}
+    waits, runs = 'admitted to queue "default": {} required pods started', "{} pods running"
+    contradictory: dict[str, tuple[str, Json]] = {
+        "minimum": (waits.format("2/9"), {"minAvailable": 9}),
+        "success": (runs.format("2/2"), {"minSuccess": 9}),
+        "minimum-of-a-task": (waits.format("2/3"), {"tasks": [task("a", 2, minAvailable=3)]}),
+        "parallel": (waits.format("2/3"), {"tasks": [task("a", 3, parallelism=2)]}),
+        "unknown": (waits.format("0/1"), {"tasks": [task("a", dependsOn={"name": ["z"]})]}),
+        "itself": (waits.format("0/1"), {"tasks": [task("a", dependsOn={"name": ["a"]})]}),
+        "partitions": (runs.format("3/3"), {"tasks": [task("a", 3, partitionPolicy=parts)]}),
+        "minimum-of-partitions": (
+            runs.format("4/4"),
+            {"tasks": [task("a", 4, minAvailable=3, partitionPolicy={**parts, "minPartitions": 1})]},
+        ),
+        "alternative": (
+            runs.format("2/2"),
+            {"alternatives": [{"name": "x", "tasks": [{"name": "z", "template": {"spec": {}}}]}]},
+        ),
+        "l" + "o" * 60 + "ng": (runs.format("2/2"), {}),
+        "with.dots": (runs.format("2/2"), {}),
+    }
+    cluster.ends = ""
+    async with controller(cluster):
+        for name, (_, spec) in contradictory.items():
+            await cluster.submit(name, **{"tasks": [task("a", 2)], **spec})
+        expected = {name: message for name, (message, _) in contradictory.items()}
+        await cluster.until(lambda: {name: cluster.message(name) for name in expected} == expected)
+
+
 async def test_ssh_keys_are_created_once_as_a_pair(cluster: Cluster) -> None:
     cluster.ends = ""
     async with controller(cluster):

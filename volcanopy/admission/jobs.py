@@ -12,7 +12,7 @@ from volcanopy.admission.feasibility import extreme_job_problems
 from volcanopy.admission.queue_tree import amounts_of
 from volcanopy.admission.request import Request, at, is_of_other_api, list_at
 from volcanopy.api import names
-from volcanopy.api.batch import BatchJob, BatchJobSpec
+from volcanopy.api.batch import BatchJob, BatchJobSpec, TaskSpec
 from volcanopy.api.graphs import dependency_cycle
 from volcanopy.api.model import (
     NAME_PATTERN,
@@ -169,15 +169,39 @@ def budget_problems(annotations: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
-    if spec.min_available > spec.replicas:
-        detail = f"must not be greater than the sum of task replicas ({spec.replicas}): lower it or raise replicas"
-        yield invalid("spec.minAvailable", spec.min_available, detail)
-    for number, task in enumerate(spec.tasks):
+    """Yield the numbers of pods that contradict each other.
+
+    Rules of the schema would be evaluated for each status as well, and every field that a rule reads costs the API server a copy
+    of the schemas of all fields beside it.
+    """
+    for name, number in (("minAvailable", spec.min_available), ("minSuccess", spec.min_success or 0)):
+        if number > spec.replicas:
+            detail = f"must not be greater than the sum of task replicas ({spec.replicas}): lower it or raise replicas"
+            yield invalid(f"spec.{name}", number, detail)
+    for position, task in enumerate(spec.tasks):
+        path = f"spec.tasks[{position}]"
         if task.needed > task.replicas:
-            path = f"spec.tasks[{number}].minAvailable"
-            yield invalid(
-                path, task.needed, f"must not be greater than replicas ({task.replicas}): lower it or raise replicas"
+            detail = f"must not be greater than replicas ({task.replicas}): lower it or raise replicas"
+            yield invalid(f"{path}.minAvailable", task.needed, detail)
+        needed = task.replicas if task.min_available is None else task.min_available
+        if task.parallelism is not None and needed > task.parallelism:
+            detail = (
+                f"must be at least minAvailable ({needed}), which defaults to replicas: raise it, or set minAvailable"
             )
+            yield invalid(f"{path}.parallelism", task.parallelism, detail)
+        yield from _partitions(task, path)
+
+
+def _partitions(task: TaskSpec, path: str) -> Iterator[Problem]:
+    policy = task.partition_policy
+    if policy is None:
+        return
+    if task.replicas != (pods := policy.total_partitions * policy.partition_size):
+        yield invalid(f"{path}.replicas", task.replicas, f"must be totalPartitions * partitionSize ({pods})")
+    minimum = policy.min_partitions * policy.partition_size
+    if minimum and task.min_available not in (None, minimum):
+        detail = f"must be minPartitions * partitionSize ({minimum}), or not set"
+        yield invalid(f"{path}.minAvailable", task.min_available, detail)
 
 
 def _dependencies(spec: BatchJobSpec) -> Iterator[Problem]:

@@ -138,36 +138,6 @@ class TaskSpec(Model):
     partition_policy: PartitionPolicy | None = None
     """Division of the pods into partitions that start and fail together."""
 
-    rules = (
-        Rule(
-            "!has(self.minAvailable) || self.minAvailable <= self.replicas",
-            "must not be greater than replicas: lower it or raise replicas",
-            ".minAvailable",
-        ),
-        Rule(
-            "!has(self.parallelism) || (has(self.minAvailable) ? self.minAvailable : self.replicas) <= self.parallelism",
-            "must be at least minAvailable, which defaults to replicas: raise it, or set minAvailable",
-            ".parallelism",
-        ),
-        Rule(
-            "!has(self.partitionPolicy) || self.replicas =="
-            " self.partitionPolicy.totalPartitions * self.partitionPolicy.partitionSize",
-            "must be totalPartitions * partitionSize",
-            ".replicas",
-        ),
-        Rule(
-            "!has(self.partitionPolicy) || !has(self.minAvailable) || self.partitionPolicy.minPartitions == 0 ||"
-            " self.minAvailable == self.partitionPolicy.minPartitions * self.partitionPolicy.partitionSize",
-            "must be minPartitions * partitionSize, or not set",
-            ".minAvailable",
-        ),
-        Rule(
-            "!has(self.dependsOn) || !has(self.dependsOn.name) || !(self.name in self.dependsOn.name)",
-            "must not contain the task itself",
-            ".dependsOn",
-        ),
-    )
-
     @property
     def needed(self) -> int:
         """Minimum number of pods of the task that must run for the job to run."""
@@ -223,31 +193,6 @@ class BatchJobSpec(Model):
     alternatives: list[Alternative] = Field(default_factory=list, max_length=8, json_schema_extra=keyed("name"))
     """Alternative requests of the job, such as with GPUs and without. When the job is admitted, the scheduler selects the one
     with which it is expected to finish first, the first in the list of equal ones."""
-
-    rules = (
-        Rule(
-            "!has(self.minAvailable) || self.minAvailable <= self.tasks.map(t, t.replicas).sum()",
-            "must not be greater than the sum of task replicas: lower it or raise replicas",
-            ".minAvailable",
-        ),
-        Rule(
-            "!has(self.minSuccess) || self.minSuccess <= self.tasks.map(t, t.replicas).sum()",
-            "must not be greater than the sum of task replicas: lower it or raise replicas",
-            ".minSuccess",
-        ),
-        Rule(
-            "self.tasks.all(t, !has(t.dependsOn)) || [self.tasks.map(t, t.name)].all(names, self.tasks.all(t,"
-            " !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(d, d in names)))",
-            "dependsOn must contain names of tasks of the job",
-            ".tasks",
-        ),
-        Rule(
-            "!has(self.alternatives) || [self.tasks.map(t, t.name)].all(names, self.alternatives.all(a,"
-            " !has(a.tasks) || a.tasks.all(t, t.name in names)))",
-            "tasks of alternatives must be names of tasks of the job",
-            ".alternatives",
-        ),
-    )
 
     @property
     def replicas(self) -> int:
@@ -407,15 +352,3 @@ class BatchJob(Model):
     """Specification of the job."""
     status: BatchJobStatus = Field(default_factory=BatchJobStatus)
     """Observed status of the job."""
-
-    rules = (
-        Rule(
-            "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-            "the name of a job must contain only lower case letters, digits and '-'",
-        ),
-        Rule(
-            "self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + 2 + size(string(t.replicas - 1)) <= 63 ||"
-            " t.replicas == 0)",
-            "pod names (<job>-<task>-<index>) must have at most 63 characters: shorten the name of the job or task",
-        ),
-    )
