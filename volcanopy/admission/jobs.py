@@ -183,10 +183,10 @@ def _amounts(spec: BatchJobSpec) -> Iterator[Problem]:
         if task.needed > task.replicas:
             detail = f"must not be greater than replicas ({task.replicas}): lower it or raise replicas"
             yield invalid(f"{path}.minAvailable", task.needed, detail)
-        needed = task.replicas if task.min_available is None else task.min_available
-        if task.parallelism is not None and needed > task.parallelism:
+        minimum = task.replicas if task.min_available is None else task.min_available
+        if task.parallelism is not None and minimum > task.parallelism:
             detail = (
-                f"must be at least minAvailable ({needed}), which defaults to replicas: raise it, or set minAvailable"
+                f"must be at least minAvailable ({minimum}), which defaults to replicas: raise it, or set minAvailable"
             )
             yield invalid(f"{path}.parallelism", task.parallelism, detail)
         yield from _partitions(task, path)
