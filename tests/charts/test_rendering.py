@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import cel
 import pytest
 import yaml
 
 from tests.charts.chart_processes import mount
-from tests.charts.rendering import CHART, NAMESPACE, Json, RenderError, one, render, rights_of, run_helm
+from tests.charts.rendering import CHART, NAMESPACE, RELEASE, Json, RenderError, one, render, rights_of, run_helm
 from volcanopy.admission import context as policy
 from volcanopy.admission.context import AdmissionPolicy
 from volcanopy.api.scheduling import Subjects
@@ -434,3 +435,29 @@ def test_the_test_of_the_chart_asks_for_a_queue_and_a_job() -> None:
         "queue": ["queue", "get"],
         "admission": ["job", "run"],
     }
+
+
+def test_the_policy_of_the_controller_is_evaluated_only_for_what_it_forbids() -> None:
+    """Of a request that meets no condition the API server evaluates no validation, which costs it three times as much."""
+    spec = one(render(), "ValidatingAdmissionPolicy", f"{RELEASE}-controller-objects")["spec"]
+    [condition] = [cel.compile(each["expression"]) for each in spec["matchConditions"]]
+    validations = [cel.compile(each["expression"]) for each in spec["validations"]]
+    job = {"apiVersion": "batch.volcanopy.io/v1alpha1", "kind": "BatchJob", "controller": True}
+    for operation, user, namespace, owners, is_forbidden in (
+        ("CREATE", "controller", "lab", [job], False),
+        ("CREATE", "controller", "lab", [], True),
+        ("CREATE", "controller", "kube-system", [job], True),
+        ("DELETE", "controller", "lab", [job], False),
+        ("DELETE", "controller", "lab", [], True),
+        ("DELETE", "scheduler", "kube-system", [], False),
+    ):
+        pod: Json = {"metadata": {"name": "p", "ownerReferences": owners}, "spec": {}}
+        account = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-{user}"
+        request = {"operation": operation, "namespace": namespace, "resource": {"resource": "pods"}}
+        objects = {
+            "object": pod if operation == "CREATE" else None,
+            "oldObject": pod if operation == "DELETE" else None,
+        }
+        context = cel.Context({"request": request | {"userInfo": {"username": account}}, **objects})
+        assert condition.execute(context) is is_forbidden, (operation, user, namespace, owners)
+        assert not is_forbidden or not all(validation.execute(context) for validation in validations)
