@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from volcanopy.admission.context import AdmissionPolicy, Context
+from volcanopy.admission.request import Request, at
 from volcanopy.admission.review import mutated, validate
 from volcanopy.api.core import PodGroup, Queue
 
@@ -341,8 +342,10 @@ def test_a_pod_names_the_queue_of_its_group_which_it_counts_in_without_the_group
     review = {
         "request": {"kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "namespace": "team", "object": made}
     }
-    after, _ = mutated(review, context((CONTROLLER,), {}))
-    assert after["request"]["object"]["metadata"]["annotations"].get(QUEUE) == queue
+    request = Request.of(review)
+    assert request is not None
+    after, _ = mutated(request, context((CONTROLLER,), {}))
+    assert at(after.object, "metadata", "annotations").get(QUEUE) == queue
 
 
 @pytest.mark.parametrize("part", ["labels", "annotations"])

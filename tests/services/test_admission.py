@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.services.service_cluster import Cluster, task
 from volcanopy.admission.context import AdmissionPolicy, Context
+from volcanopy.admission.request import Request, at
 from volcanopy.admission.review import mutated
 from volcanopy.api import names
 from volcanopy.kube.cache.followed_kinds import QUEUES
@@ -185,7 +186,9 @@ def test_the_mutated_review_is_what_the_validating_webhook_gets() -> None:
     job = {"metadata": {"name": "a"}, "spec": {"tasks": [{"template": {}}]}}
     kind = {"group": "batch.volcanopy.io", "version": "v1alpha1", "kind": "BatchJob"}
     review = {"request": {"uid": "1", "kind": kind, "operation": "CREATE", "namespace": "ns", "object": job}}
-    changed, patch = mutated(review, Context())
-    assert changed["request"]["object"]["spec"]["tasks"][0]["name"] == "default0"
+    request = Request.of(review)
+    assert request is not None
+    changed, patch = mutated(request, Context())
+    assert at(changed.object, "spec", "tasks")[0]["name"] == "default0"
     assert mutated(changed, Context())[1] == []
     assert patch

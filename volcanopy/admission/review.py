@@ -54,7 +54,11 @@ def review(admission_review: Json, context: Context) -> Json:
 
 def validate(admission_review: Json, context: Context) -> Json:
     """Return the response of the validating webhook."""
-    request = Request.of(admission_review)
+    return verdict(Request.of(admission_review), context)
+
+
+def verdict(request: Request | None, context: Context) -> Json:
+    """Return the response of the validating webhook to a request, None for a review that has none."""
     if request is None:
         return _NO_REQUEST
     return AdmissionResponse.of(_findings(request, context)).review(request.uid)
@@ -68,14 +72,12 @@ def mutate(admission_review: Json, context: Context | None = None) -> Json:
     return AdmissionResponse((), (), tuple(_mutated(request, context or Context())[1])).review(request.uid)
 
 
-def mutated(admission_review: Json, context: Context) -> tuple[Json, list[Json]]:
-    """Return the review with the mutated object, as the validating webhook gets it, and the patch."""
-    request = Request.of(admission_review)
-    if request is None:
-        return admission_review, []
+def mutated(request: Request, context: Context) -> tuple[Request, list[Json]]:
+    """Return the request with the mutated object, as the validating webhook gets it, and the patch."""
     after, patch = _mutated(request, context)
-    changed_object = request.in_its_api(after.object) if after.object is not None and patch else request.written
-    return {**admission_review, "request": {**admission_review["request"], "object": changed_object}}, patch
+    if after.object is None or not patch:
+        return request, []
+    return request.with_written(request.in_its_api(after.object)), patch
 
 
 _NO_REQUEST = AdmissionResponse(

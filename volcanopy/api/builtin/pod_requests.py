@@ -98,16 +98,16 @@ def resources_of_json(
 
     def listed(parent: Any, *path: str) -> Mapping[str, int]:
         for key in path:
-            parent = parent.get(key) if isinstance(parent, Mapping) else None
-        return amounts(parent) if isinstance(parent, Mapping) else {}
+            parent = parent.get(key) if isinstance(parent, dict) else None
+        return amounts(parent) if isinstance(parent, dict) else {}
 
     def of(container: Any) -> ContainerResources:
-        sidecar = isinstance(container, Mapping) and container.get("restartPolicy") == "Always"
+        sidecar = isinstance(container, dict) and container.get("restartPolicy") == "Always"
         requests, limits = (listed(container, "resources", kind) for kind in ("requests", "limits"))
         return ContainerResources(requests, limits, sidecar)
 
     def containers(kind: str) -> list[ContainerResources]:
-        values = spec.get(kind) if isinstance(spec, Mapping) else None
+        values = spec.get(kind) if isinstance(spec, dict) else None
         return [of(container) for container in values[:most]] if isinstance(values, list | tuple) else []
 
     return PodResources(

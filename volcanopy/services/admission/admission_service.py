@@ -24,7 +24,7 @@ from volcanopy.admission.podgroups import is_moved
 from volcanopy.admission.queues import changes_tree
 from volcanopy.admission.request import Request, at
 from volcanopy.admission.response import AdmissionResponse, with_patch
-from volcanopy.admission.review import mutate, mutated, validate
+from volcanopy.admission.review import mutate, mutated, verdict
 from volcanopy.api import names
 from volcanopy.api.model import Problem
 from volcanopy.installed.job_plugins import job_registry
@@ -182,22 +182,26 @@ class ReviewHandlers:
 
     async def reviewing(self, body: Json) -> Json:
         """Return the response with the patch and the verdict on the mutated object."""
-        changed, patch = mutated(body, self._context())
-        return with_patch(await self.validating(changed), patch)
+        context, request = self._context(), Request.of(body)
+        if request is None:
+            return verdict(None, context)
+        changed, patch = mutated(request, context)
+        return with_patch(await self._validated(changed, context), patch)
 
     async def validating(self, body: Json) -> Json:
         """Return the response with the verdict."""
         context, request = self._context(), Request.of(body)
-        if request is None:
-            return validate(body, context)
+        return verdict(None, context) if request is None else await self._validated(request, context)
+
+    async def _validated(self, request: Request, context: Context) -> Json:
         try:
             context = await self._with_objects(request, context)
         except KubeError as fault:
             log.warning("objects for a review not readable", kind=request.kind, name=request.name, error=str(fault))
             if not self._closed and request.kind == "Queue":
-                return validate(body, context)
+                return verdict(request, context)
             return try_again(request, f"changes of a {request.kind} cannot be validated now, try again: {fault}")
-        return await self._validate_with_rights(body, request, context)
+        return await self._validated_with_rights(request, context)
 
     def _context(self) -> Context:
         """Return the content of the caches; before their first lists no review is answered, as checks would be left out."""
@@ -205,15 +209,15 @@ class ReviewHandlers:
             raise web.HTTPServiceUnavailable(text="the caches are not synced, try again")
         return self._cluster.context()
 
-    async def _validate_with_rights(self, body: Json, request: Request, context: Context) -> Json:
+    async def _validated_with_rights(self, request: Request, context: Context) -> Json:
         """Return the verdict that goes by the right of a Command's user to change its target.
 
         Without an answer of the API server a Command for which the right decides is to be sent again.
         """
         try:
-            return validate(body, replace(context, may_change_target=await may_change_target(self._client, request)))
+            return verdict(request, replace(context, may_change_target=await may_change_target(self._client, request)))
         except KubeError as fault:
-            granted, rejected = (validate(body, replace(context, may_change_target=right)) for right in (True, False))
+            granted, rejected = (verdict(request, replace(context, may_change_target=right)) for right in (True, False))
             if granted["response"]["allowed"] == rejected["response"]["allowed"]:
                 return granted
             log.warning("permission of a Command not checked", user=request.user.name, error=str(fault))
