@@ -92,7 +92,7 @@ def maker(job: BatchJob, status: BatchJobStatus, task: TaskSpec, plugins: Sequen
 
     What the pods of a task have in common is made once. Each pod gets a copy, since plugins may change it.
     """
-    template = deepcopy(task.template)
+    template = msgspec.json.decode(msgspec.json.encode(task.template))  # a copy at a tenth of the cost of deepcopy
     metadata = template.get("metadata") or {}
     shared = msgspec.json.encode(
         {
