@@ -23,6 +23,7 @@ _COUNTS = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count"}
     | {"resource_seconds", "usage_time", "estimated_start", "admitted_time", "state", "conditions"}
 )
+_PHASES = frozenset(Phase)
 CANNOT_TERMINATE = "cannot terminate: "
 _STUCK_CLAUSE = re.compile(rf"(?:^|; )\d+ pods? {CANNOT_TERMINATE}")
 _FIRST = frozenset({"min_available", "observed_generation"})
@@ -311,7 +312,7 @@ def is_minor(before: BatchJobStatus, after: BatchJobStatus) -> bool:
 
 def _of_other_types(status: BatchJobStatus) -> set[str]:
     """Return the types of the conditions other than that of the phase."""
-    return {condition.type for condition in status.conditions} - {*Phase}
+    return {condition.type for condition in status.conditions} - _PHASES
 
 
 def pending_reason(job: BatchJob, group: PodGroup | None, counts: Counts) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """Equal parts of pods as one object: the pods of a task differ in little but their names."""
 
-from collections.abc import Hashable
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +14,6 @@ REMEMBERED = 65_536
 _INDEX_KEYS = every_name(names.TASK_INDEX)
 """The keys, in each API, of a pod's index in its task, by which the labels of the pods of a task differ."""
 P = TypeVar("P")
-V = TypeVar("V", bound=Hashable)
 
 
 class SharedParts:
@@ -25,6 +23,7 @@ class SharedParts:
         self._parts: dict[int, Any] = {}
         """By the hash of the kind and the encoded part: the encoded parts would take more memory than the parts."""
         self._values: dict[Any, Any] = {}
+        """The first text or time of equal ones, by itself."""
         self._encode = msgspec.msgpack.Encoder().encode
 
     def pod(self, pod: core.Pod) -> core.Pod:
@@ -33,11 +32,13 @@ class SharedParts:
         That is volumes which bind no pod to nodes, such as that of the token, and an index in annotations that labels repeat.
         The given pod is not to be used any more: it loses texts of its labels.
         """
-        meta, value, part = pod.metadata, self._value, self._part
+        if len(self._values) >= REMEMBERED:
+            self._values.clear()
+        meta, value, part = pod.metadata, self._values.setdefault, self._part
         shared_meta = replace(
             meta,
-            namespace=value(meta.namespace),
-            creation_timestamp=value(meta.creation_timestamp),
+            namespace=value(meta.namespace, meta.namespace),
+            creation_timestamp=value(meta.creation_timestamp, meta.creation_timestamp),
             labels=self._labels(meta.labels),
             annotations=part("texts", _without_index(meta.annotations, meta.labels)),
             owner_references=part("owners", meta.owner_references),
@@ -50,7 +51,7 @@ class SharedParts:
         if _INDEX_KEYS.isdisjoint(labels) and (shared := self._part("texts", labels)) is not labels:
             return shared
         for key, text in labels.items():
-            labels[key] = self._value(text)
+            labels[key] = self._values.setdefault(text, text)
         return labels
 
     def _spec(self, spec: core.PodSpec) -> core.PodSpec:
@@ -61,13 +62,13 @@ class SharedParts:
         known: core.PodSpec | None = self._parts.get(number)
         if known is not None and known == spec:
             return known
-        value, part = self._value, self._part
+        value, part = self._values.setdefault, self._part
         shared = replace(
             spec,
-            node_name=value(spec.node_name),
-            scheduler_name=value(spec.scheduler_name),
-            priority_class_name=value(spec.priority_class_name),
-            preemption_policy=value(spec.preemption_policy),
+            node_name=value(spec.node_name, spec.node_name),
+            scheduler_name=value(spec.scheduler_name, spec.scheduler_name),
+            priority_class_name=value(spec.priority_class_name, spec.priority_class_name),
+            preemption_policy=value(spec.preemption_policy, spec.preemption_policy),
             node_selector=part("texts", spec.node_selector),
             affinity=part("affinity", spec.affinity),
             tolerations=part("tolerations", spec.tolerations),
@@ -86,8 +87,8 @@ class SharedParts:
             return self._part("status", status)
         return replace(
             status,
-            phase=self._value(status.phase),
-            start_time=self._value(status.start_time),
+            phase=self._values.setdefault(status.phase, status.phase),
+            start_time=self._values.setdefault(status.start_time, status.start_time),
             conditions=self._part("conditions", status.conditions),
             container_statuses=self._part("container statuses", status.container_statuses),
             init_container_statuses=self._part("container statuses", status.init_container_statuses),
@@ -112,13 +113,6 @@ class SharedParts:
         if len(self._parts) >= REMEMBERED:
             self._parts.clear()
         self._parts[number] = part
-
-    def _value(self, value: V) -> V:
-        """Return the first text or time that was equal."""
-        if len(self._values) >= REMEMBERED:
-            self._values.clear()
-        shared: V = self._values.setdefault(value, value)
-        return shared
 
 
 def _without_index(annotations: core.Labels, labels: core.Labels) -> core.Labels:

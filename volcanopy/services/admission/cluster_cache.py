@@ -48,6 +48,7 @@ class ClusterCache:
         self._jobs = self._followed(JOBS, slim_job)
         self._unfinished = UnfinishedPodGroups()
         self._waiting = WaitingJobs()
+        self._is_complete = False
 
     def _followed(
         self, kind: Kind[T], transform: Callable[[T], T] | None = None
@@ -90,8 +91,9 @@ class ClusterCache:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the watches of required kinds are synced."""
-        return _synced(self.watches)
+        """Whether the watches of required kinds are synced, which they stay."""
+        self._is_complete = self._is_complete or _synced(self.watches)
+        return self._is_complete
 
     async def complete(self) -> None:
         """Wait until the watches of required kinds are synced."""
@@ -124,7 +126,7 @@ def _objects(watches: Sequence[Reflector[T] | OptionalReflector[T]]) -> Mapping[
     """Return the objects of all APIs by key, None if they are not synced. An object of the first API hides others."""
     if not _synced(watches):
         return None
-    views = [watch.objects for watch in watches]
+    views = [watch.objects for watch in watches if watch.objects] or [{}]
     return views[0] if len(views) == 1 else ChainMap(*cast("list[dict[str, T]]", views))
 
 

@@ -21,7 +21,6 @@ from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.connection import Connection
 from volcanopy.kube.client.kinds import Json, Kind
-from volcanopy.kube.client.raw_kinds import is_of
 from volcanopy.kube.writes.event_writer import EventRecorder
 from volcanopy.services.controllers.api_controllers import ApiControllers, api_controllers
 from volcanopy.services.controllers.gangs import GangController
@@ -96,11 +95,15 @@ async def run(
         workers: list[Worker] = [*(api.jobs for api in apis), queues, hyper_nodes]
         workers += [*(worker for api in apis for worker in (*api.others, api.loose)), gangs]
 
+        takers: dict[tuple[str, str], dict[Worker, None]] = {}
+        for worker in workers:
+            for kind in worker.kinds():
+                takers.setdefault((kind.group, kind.kind), {})[worker] = None
+
         def dispatch(event: str, manifest: Json) -> None:
             manifest = with_names_of_its_api(manifest)
-            for worker in workers:
-                if any(is_of(kind, manifest) for kind in worker.kinds()):
-                    worker.event(event, manifest)
+            for worker in takers[manifest["apiVersion"].rpartition("/")[0], manifest["kind"]]:
+                worker.event(event, manifest)
 
         supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:

@@ -112,7 +112,8 @@ async def all_of(
     OutdatedError is returned only if there is no other error.
     """
     errors: list[Exception] = []
-    remaining = iter(effects)
+    waiting = list(effects)
+    remaining = iter(waiting)
 
     async def apply() -> None:
         for effect in remaining:
@@ -126,7 +127,8 @@ async def all_of(
                 else:
                     written()
 
-    await asyncio.gather(*(apply() for _ in range(max(slots.limit // PART_OF_AN_OBJECT, 1))))
+    at_once = min(max(slots.limit // PART_OF_AN_OBJECT, 1), len(waiting))
+    await asyncio.gather(*(apply() for _ in range(at_once)))
     return min(errors, key=lambda error: (isinstance(error, OutdatedError), not concerns_all(error)), default=None)
 
 
