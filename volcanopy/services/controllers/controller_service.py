@@ -31,7 +31,7 @@ from volcanopy.services.controllers.jobs import JobController, JobControllerSett
 from volcanopy.services.controllers.kopf_edge import kopf_edge
 from volcanopy.services.controllers.queues import QueueController
 from volcanopy.services.controllers.run_times import RunTimes
-from volcanopy.services.controllers.user_kinds import Edge, UserKinds, WatchedKind, wait_for_kinds
+from volcanopy.services.controllers.user_kinds import Edge, Sink, UserKinds, WatchedKind, wait_for_kinds
 from volcanopy.services.controllers.worker import Followed, Worker
 from volcanopy.services.controllers.workqueue import WorkQueue
 from volcanopy.services.process.election import Candidate, candidacy, home
@@ -95,16 +95,6 @@ async def run(
         workers: list[Worker] = [*(api.jobs for api in apis), queues, hyper_nodes]
         workers += [*(worker for api in apis for worker in (*api.others, api.loose)), gangs]
 
-        takers: dict[tuple[str, str], dict[Worker, None]] = {}
-        for worker in workers:
-            for kind in worker.kinds():
-                takers.setdefault((kind.group, kind.kind), {})[worker] = None
-
-        def dispatch(event: str, manifest: Json) -> None:
-            manifest = with_names_of_its_api(manifest)
-            for worker in takers[manifest["apiVersion"].rpartition("/")[0], manifest["kind"]]:
-                worker.event(event, manifest)
-
         supervisor = Supervisor()
         async with asyncio.TaskGroup() as tasks:
             ending = tasks.create_task(stop.wait())
@@ -113,7 +103,7 @@ async def run(
             seen_first = [entry.watch for entry in followed]
             required = tuple(kind for api in apis for kind in api.jobs.kinds())
             kinds = sorted({*(kind for worker in workers for kind in worker.kinds())}, key=_plural_and_group)
-            users = UserKinds(client, kinds, required, dispatch, edge)
+            users = UserKinds(client, kinds, required, _dispatch(workers), edge)
             work = [worker.queue for worker in workers]
             _watch_over(
                 health or Health(), candidate, (*seen_first, *users.required), required, work, supervisor, settings
@@ -133,6 +123,21 @@ async def run(
             await _finish(work, settings.shutdown)
             for task in (main, supervising):
                 task.cancel()
+
+
+def _dispatch(workers: Sequence[Worker]) -> Sink:
+    """Return the function that passes an event on to the workers of its kind."""
+    workers_of: dict[tuple[str, str], dict[Worker, None]] = {}
+    for worker in workers:
+        for kind in worker.kinds():
+            workers_of.setdefault((kind.group, kind.kind), {})[worker] = None
+
+    def dispatch(event: str, manifest: Json) -> None:
+        manifest = with_names_of_its_api(manifest)
+        for worker in workers_of[manifest["apiVersion"].rpartition("/")[0], manifest["kind"]]:
+            worker.event(event, manifest)
+
+    return dispatch
 
 
 def _plural_and_group(kind: Kind[Any]) -> tuple[str, str]:

@@ -311,9 +311,8 @@ class Store:
             expected = None
         before = self._group_in_state(key)
         now = group if expected is None else replace(group, status=expected.status)
-        if before == now:
-            return False
-        self.quarantine.upsert(now)
+        if before != now:
+            self.quarantine.upsert(now)
         return (
             before is None
             or before.spec != now.spec
