@@ -86,3 +86,14 @@ async def test_the_writes_for_one_object_leave_three_quarters_of_the_slots_to_ot
 
     assert await all_of(slots, "large", write, range(50), lambda: None) is None
     assert most == 2
+
+
+async def test_as_many_tasks_write_at_once_as_there_are_effects() -> None:
+    tasks: list[int] = []
+
+    async def write(_: str) -> None:
+        tasks.append(len(asyncio.all_tasks()))
+
+    before = len(asyncio.all_tasks())
+    assert await all_of(WriteSlots(48), "ns", write, ["a", "b"], lambda: None) is None
+    assert tasks[0] == before + 2

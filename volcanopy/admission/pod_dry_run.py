@@ -34,13 +34,13 @@ MAX_BYTES = 256 * 1024
 _MOST_OF_FLOW = 32
 """Maximum number of dry-run pods of one flow."""
 _TOO_LARGE = f"the pods of the tasks exceed {MAX_BYTES} bytes in total"
-_TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Json], BatchJobSpec]]] = {
-    (names.BATCH, "BatchJob"): ("", lambda manifest: BatchJob.read(manifest, unknown="forbid").spec),
+_TEMPLATES: dict[tuple[str, str], tuple[str, Callable[[Request], BatchJobSpec]]] = {
+    (names.BATCH, "BatchJob"): ("", lambda request: request.read(BatchJob).spec),
     (names.BATCH, "CronBatchJob"): (
         "spec.jobTemplate.",
-        lambda manifest: CronBatchJob.read(manifest, unknown="forbid").spec.job_template.spec,
+        lambda request: request.read(CronBatchJob).spec.job_template.spec,
     ),
-    (names.FLOW, "JobTemplate"): ("", lambda manifest: JobTemplate.read(manifest, unknown="forbid").spec),
+    (names.FLOW, "JobTemplate"): ("", lambda request: request.read(JobTemplate).spec),
 }
 
 
@@ -61,7 +61,7 @@ def dry_runs(request: Request, context: Context) -> tuple[DryRun, ...]:
         return ()
     prefix, read = template
     try:
-        spec = read(request.object)
+        spec = read(request)
     except InvalidObjectError:
         return ()
     return tuple(_of_job(request, spec, prefix, context))

@@ -66,6 +66,7 @@ class Request:
     """The API whose labels and annotations the object has; that of a pod follows from its scheduler."""
     written: Json | None = None
     """The object with the labels and annotations that the user wrote."""
+    _read: dict[type[Model], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -73,8 +74,12 @@ class Request:
         return self.group, self.kind, self.operation
 
     def read(self, model: type[M]) -> M:
-        """Return the object as its full model. Raises InvalidObjectError, whose problems the review reports."""
-        return self.model(model).read(self.object or {}, unknown="forbid")
+        """Return the object as its full model, read once. Raises InvalidObjectError, whose problems the review reports."""
+        own = self.model(model)
+        if own not in self._read:
+            self._read[own] = own.read(self.object or {}, unknown="forbid")
+        known: M = self._read[own]
+        return known
 
     def model(self, model: type[M]) -> type[M]:
         """Return a model as it is in the object's API."""

@@ -21,7 +21,6 @@ from volcanopy.admission.jobs import (
     budget_problems,
     immutability_problems,
     job_name_problems,
-    job_problems,
     job_warnings,
     parsed_job_problems,
     queue_warnings,
@@ -105,7 +104,7 @@ def validate_job_update(request: Request, context: Context) -> Iterator[Problem]
 
 def _job_findings(request: Request, context: Context) -> Iterator[Problem]:
     """Yield the problems of a job that is created or updated, apart from its entry into the queue."""
-    problems = list(job_problems(request.object or {}, context.check_plugins))
+    problems = list(_job_problems(request, context))
     yield from problems
     if not problems and request.old is not None:
         versions = (request.object or {}, request.old)
@@ -113,6 +112,16 @@ def _job_findings(request: Request, context: Context) -> Iterator[Problem]:
     yield from budget_problems(annotations(request.object))
     user = submitter(request, context.policy) if request.operation == "CREATE" else request.user
     yield from _protection_problems(request, user, context)
+
+
+def _job_problems(request: Request, context: Context) -> Iterator[Problem]:
+    """Yield every problem of a job that does not depend on the cluster."""
+    try:
+        job = request.read(BatchJob)
+    except InvalidObjectError as error:
+        yield from error.problems
+        return
+    yield from parsed_job_problems(job, context.check_plugins)
 
 
 def _secret_arguments(spec: BatchJobSpec) -> Iterator[Problem]:
@@ -164,7 +173,7 @@ def _future_job_findings(job: FutureJob, context: Context, *, is_new: bool = Tru
     if problems := list(size_problems(request.object or {})):
         yield from problems
         return
-    yield from job_problems(request.object or {}, context.check_plugins)
+    yield from _job_problems(request, context)
     yield from budget_problems(annotations(request.object))
     try:
         spec = request.read(BatchJob).spec
