@@ -66,7 +66,7 @@ class Request:
     """The API whose labels and annotations the object has; that of a pod follows from its scheduler."""
     written: Json | None = None
     """The object with the labels and annotations that the user wrote."""
-    _read: dict[type[Model], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _parsed: dict[type[Model], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -75,11 +75,11 @@ class Request:
 
     def read(self, model: type[M]) -> M:
         """Return the object as its full model, read once. Raises InvalidObjectError, whose problems the review reports."""
-        own = self.model(model)
-        if own not in self._read:
-            self._read[own] = own.read(self.object or {}, unknown="forbid")
-        known: M = self._read[own]
-        return known
+        bound_model = self.model(model)
+        if bound_model not in self._parsed:
+            self._parsed[bound_model] = bound_model.read(self.object or {}, unknown="forbid")
+        parsed_object: M = self._parsed[bound_model]
+        return parsed_object
 
     def model(self, model: type[M]) -> type[M]:
         """Return a model as it is in the object's API."""
