@@ -1,6 +1,6 @@
 """Whether the jobs that a plan admits fit the quotas of their namespaces, and get one of their alternatives each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from volcanopy.scheduler.model.messages import short
 from volcanopy.scheduler.model.snapshot import Snapshot
 
 
-def over_quota(moves: Moves) -> list[str]:
-    """Return the quotas that are exceeded by usage and the outstanding requests of admitted jobs.
+def over_quota(moves: Moves) -> Iterator[str]:
+    """Yield the quotas that are exceeded by usage and the outstanding requests of admitted jobs.
 
     Only resources that newly admitted jobs request are checked. Quotas with scopes are left to the API server.
     """
@@ -19,7 +19,6 @@ def over_quota(moves: Moves) -> list[str]:
     chosen = {row: effect.alternative.name for row, effect in moves.groups.items() if effect.alternative}
     admitted = [row for row, effect in moves.groups.items() if effect.phase != "Pending"]
     new = [row for row in admitted if jobs.phase[row] == "Pending" and jobs.groups[row] is not None]
-    result = []
     for quota in snapshot.quotas:
         namespace = quota.metadata.namespace
         newcomers = [row for row in new if str(jobs.keys[row]).startswith(f"{namespace}/")]
@@ -39,23 +38,21 @@ def over_quota(moves: Moves) -> list[str]:
             total = sum(_outstanding(snapshot, row, chosen).get(name, 0) for row in [*newcomers, *before])
             if total + used.get(name, 0) > hard[name]:
                 amounts = f"{quantity.text(name, total + used.get(name, 0))} of {quantity.text(name, hard[name])}"
-                result.append(f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}")
-    return result
+                yield f"resourcequota {quota.metadata.key} is exceeded by reservations: {amounts} {name}"
 
 
-def without_alternative(moves: Moves) -> list[str]:
-    """Return the jobs that are admitted without one of their alternatives, or get another one later."""
-    jobs, result = moves.snapshot.jobs, []
+def without_alternative(moves: Moves) -> Iterator[str]:
+    """Yield the jobs that are admitted without one of their alternatives, or get another one later."""
+    jobs = moves.snapshot.jobs
     for row, effect in moves.groups.items():
         group = jobs.groups[row] if jobs.phase[row] in {"Pending", "Inqueue"} else None
         alternatives = set() if group is None else {each.name for each in group.spec.alternatives}
         undecided = bool(alternatives) and group is not None and group.status.alternative is None
         if effect.alternative is not None and (not undecided or effect.alternative.name not in alternatives):
-            result.append(f'podgroup {short(effect.pod_group)} gets alternative "{effect.alternative.name}"')
+            yield f'podgroup {short(effect.pod_group)} gets alternative "{effect.alternative.name}"'
         admits = undecided and jobs.phase[row] == "Pending" and effect.phase != "Pending"
         if admits and effect.alternative is None:
-            result.append(f"podgroup {short(effect.pod_group)} is admitted without one of its alternatives")
-    return result
+            yield f"podgroup {short(effect.pod_group)} is admitted without one of its alternatives"
 
 
 def _outstanding(snapshot: Snapshot, job: int, chosen: Mapping[int, str]) -> dict[str, int]:

@@ -30,7 +30,7 @@ ENFORCED = frozenset(
 )
 """Plugins with invariants that are checked here, beside those that are always checked."""
 
-_CHECKS: tuple[tuple[str, Callable[[Moves], list[str]]], ...] = (
+_CHECKS: tuple[tuple[str, Callable[[Moves], Iterable[str]]], ...] = (
     ("", node_capacity.overcommitted),
     ("", node_capacity.overcommitted_by_nominations),
     ("predicates:traits", node_rules.not_admitted),

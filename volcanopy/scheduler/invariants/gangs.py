@@ -20,15 +20,13 @@ from volcanopy.scheduler.model.task_status import Status
 _ROLE = names.TASK_SPEC
 
 
-def split(moves: Moves) -> list[str]:
-    """Return the jobs with bound pods that do not reach a minimum: of the job, of a task, or of sub-groups."""
+def split(moves: Moves) -> Iterator[str]:
+    """Yield the jobs with bound pods that do not reach a minimum: of the job, of a task, or of sub-groups."""
     jobs = moves.snapshot.jobs
-    result = []
     for job in np.unique(moves.snapshot.tasks.job[moves.bound]).tolist():
         if job != NONE:
             lacking = missing(moves, job, PRESENT[moves.status] | may_follow(moves, job))
-            result += [f"gang {jobs.keys[job]} is split: {text}" for text in lacking]
-    return result
+            yield from (f"gang {jobs.keys[job]} is split: {text}" for text in lacking)
 
 
 def missing(moves: Moves, job: int, counted: Mask) -> list[str]:

@@ -55,7 +55,7 @@ def _any_lending(queues: QueueTable) -> bool:
     return any(spec.borrowing_limit or spec.lending_limit for spec in specs)
 
 
-def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
+def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> Iterator[str]:
     queues, limits, least = moves.snapshot.queues, model.bounds.limit, model.bounds.reserved
     if model.in_tree:
         available = _down_the_tree(queues, limits, least)
@@ -65,15 +65,13 @@ def _beyond(moves: Moves, added: Ints, held: Ints, model: _Model) -> list[str]:
     return _over(moves, added, held, available, limits)
 
 
-def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -> list[str]:
+def _over(moves: Moves, added: Ints, held: Ints, available: Ints, limit: Ints) -> Iterator[str]:
     axis = moves.snapshot.axis
     over = (added > 0) & (held > available)
     over[axis.index["pods"]] = False
-    result = []
     for queue, dim, amounts in _amounts(moves, over, held, available):
         what = "its capability" if available[dim, queue] == limit[dim, queue] else "what others' guarantees leave it"
-        result.append(f"queue {moves.snapshot.queues.names[queue]} is over {what}: {amounts}")
-    return result
+        yield f"queue {moves.snapshot.queues.names[queue]} is over {what}: {amounts}"
 
 
 def _amounts(moves: Moves, where: Mask, held: Ints, bound: Ints) -> Iterator[tuple[int, int, str]]:
@@ -167,26 +165,25 @@ def _down_the_tree(queues: QueueTable, ceiling: Ints, least: Ints) -> Ints:
     return available
 
 
-def started_in_held_queue(moves: Moves) -> list[str]:
-    """Return admissions and placements in held queues, and drain evictions in queues that are not drained."""
-    snapshot, result = moves.snapshot, list[str]()
+def started_in_held_queue(moves: Moves) -> Iterator[str]:
+    """Yield admissions and placements in held queues, and drain evictions in queues that are not drained."""
+    snapshot = moves.snapshot
     tasks, jobs = snapshot.tasks, snapshot.jobs
     rows = range(len(snapshot.queues))
     stopped = {row: by for row in rows if (by := _stopped_by(snapshot, row, ("Hold", "HoldAndDrain")))}
     for queue, (_, evict) in zip(moves.queue_of(moves.evicted).tolist(), moves.victims, strict=True):
         if evict.reason == "drain" and not _stopped_by(snapshot, queue, ("HoldAndDrain",)):
-            result.append(f"pod {evict.pod} is drained although none of its queues is")
+            yield f"pod {evict.pod} is drained although none of its queues is"
     if not stopped:
-        return result
+        return
     placed = np.concatenate((moves.bound, moves.nominated))
     for row, queue in zip(placed.tolist(), moves.queue_of(placed).tolist(), strict=True):
         if queue in stopped:
-            result.append(f"pod {tasks.keys[row]} is placed although queue {stopped[queue]} is held")
+            yield f"pod {tasks.keys[row]} is placed although queue {stopped[queue]} is held"
     for row, effect in moves.groups.items():
         held = stopped.get(int(jobs.queue[row]))
         if held and effect.phase == "Inqueue" and jobs.phase[row] == "Pending":
-            result.append(f"job {effect.pod_group} is admitted although queue {held} is held")
-    return result
+            yield f"job {effect.pod_group} is admitted although queue {held} is held"
 
 
 def _stopped_by(snapshot: Snapshot, queue: int, policies: tuple[str, ...]) -> str:

@@ -3,6 +3,8 @@
 It is checked of gangs of which only equal pods are missing, which nothing but the amounts and labels of nodes keeps from them.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from volcanopy.api import quantity
@@ -13,11 +15,11 @@ from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
 
 
-def passed_over(moves: Moves) -> list[str]:
-    """Return the running gangs that lack members although these fit on the nodes without the new starts of a plan."""
+def passed_over(moves: Moves) -> Iterator[str]:
+    """Yield the running gangs that lack members although these fit on the nodes without the new starts of a plan."""
     tasks = moves.snapshot.tasks
     if not len(moves.bound) or _limits_exist(moves):
-        return []
+        return
     running = np.intersect1d(tasks.job[STARTED[tasks.status]], tasks.job[tasks.status == Status.PENDING]).tolist()
     lacking = {row: gangs.missing(moves, row, PRESENT[tasks.status]) for row in running if row != NONE}
     first = [row for row, text in lacking.items() if text]
@@ -25,14 +27,13 @@ def passed_over(moves: Moves) -> list[str]:
     moved = [pod.task for pod in moves.snapshot.moves.pods]
     starts = starts[~np.isin(starts, moved)]
     if not len(starts) or not first:
-        return []
-    free, result = _free(moves, starts), list[str]()
+        return
+    free = _free(moves, starts)
     for row in first:
         members = _missing_members(moves, row)
         if len(members) and _fit(moves, members, free):
             key = moves.snapshot.jobs.keys[row]
-            result.append(f"running gang {key} lacks members though other pods start: {lacking[row][0]}")
-    return result
+            yield f"running gang {key} lacks members though other pods start: {lacking[row][0]}"
 
 
 def _limits_exist(moves: Moves) -> bool:

@@ -18,24 +18,23 @@ _ADMITTED = ("Inqueue", "Running", "Unknown")
 _SCHEDULED = mask(Status.BOUND, Status.RUNNING, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
 
 
-def beyond_limits(moves: Moves) -> list[str]:
-    """Return the users and groups that exceed their limits, and the queues that exceed maxRunningJobs."""
+def beyond_limits(moves: Moves) -> Iterator[str]:
+    """Yield the users and groups that exceed their limits, and the queues that exceed maxRunningJobs."""
     snapshot = moves.snapshot
     limited = [row for row, queue in enumerate(snapshot.queues.objects) if queue is not None and _limits(queue.spec)]
     if not limited:
-        return []
+        return
     new = np.union1d(_newly_admitted(moves), _starting(moves))
     gaining = np.unique(snapshot.tasks.job[moves.placed])
     gaining = gaining[gaining != NONE]
     if not len(new) and not len(gaining):
-        return []
+        return
     counted = _counted(snapshot) & ~_withdrawn(moves)
     counted[new] = True
     held, added = (
         moves.sums(rows, snapshot.tasks.job[rows], len(snapshot.jobs))
         for rows in (np.flatnonzero(STARTED[moves.status] | moves.waits), moves.placed)
     )
-    violations: list[str] = []
     for row in limited:
         queue = snapshot.queues.objects[row]
         assert queue is not None
@@ -44,9 +43,8 @@ def beyond_limits(moves: Moves) -> list[str]:
         for where, members, entry in _subjects(queue, snapshot.jobs, inside, touched[inside[touched]]):
             most, jobs = entry.max_running_jobs, int(counted[members].sum())
             if most is not None and members[new].any() and jobs > most:
-                violations.append(f"{where} runs {jobs} jobs, maxRunningJobs is {most}")
-            violations += _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
-    return violations
+                yield f"{where} runs {jobs} jobs, maxRunningJobs is {most}"
+            yield from _over(snapshot, where, entry, held[:, members].sum(axis=1), added[:, members].sum(axis=1))
 
 
 def _over(snapshot: Snapshot, where: str, entry: core.QueueLimit, held: Ints, added: Ints) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Invariants of victims: critical pods, disruption budgets, priority and cooldown time."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from volcanopy.api import core, names
@@ -13,29 +14,26 @@ _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _COOLDOWN = names.COOLDOWN_TIME
 
 
-def protected(moves: Moves) -> list[str]:
-    """Return the evictions of critical pods and of pods within their cooldown time, where enforced."""
-    result = []
+def protected(moves: Moves) -> Iterator[str]:
+    """Yield the evictions of critical pods and of pods within their cooldown time, where enforced."""
     for row, evict in moves.victims:
         pod, action = moves.snapshot.tasks.pods[row], action_of(evict.reason)
         if moves.enforces("conformance", action) and _is_critical(pod):
-            result.append(f"pod {evict.pod} is evicted although it is a critical pod")
+            yield f"pod {evict.pod} is evicted although it is a critical pod"
         if moves.enforces("cdp", action) and _is_hot(moves, row, pod):
-            result.append(f"pod {evict.pod} is evicted before its cooldown time is over")
-    return result
+            yield f"pod {evict.pod} is evicted before its cooldown time is over"
 
 
-def over_budget(moves: Moves) -> list[str]:
-    """Return the disruption budgets that are exceeded."""
+def over_budget(moves: Moves) -> Iterator[str]:
+    """Yield the disruption budgets that are exceeded."""
     budgets = moves.snapshot.budgets
     if not budgets:
-        return []
+        return
     pods = [
         moves.snapshot.tasks.pods[row]
         for row, evict in moves.victims
         if moves.enforces("pdb", action_of(evict.reason)) and _may_protect(moves, row)
     ]
-    result = []
     for budget in budgets:
         charged = sum(
             pod.metadata.namespace == budget.metadata.namespace
@@ -45,14 +43,13 @@ def over_budget(moves: Moves) -> list[str]:
         )
         allowed = max(budget.status.disruptions_allowed, 0)
         if charged > allowed:
-            result.append(
+            yield (
                 f"disruption budget {budget.metadata.key} allows {allowed} evictions, and {charged} of its pods are evicted"
             )
-    return result
 
 
-def wrongly_preempted(moves: Moves) -> list[str]:
-    """Return the preemptions whose preemptor has no higher priority: of the job, or within a job of the task."""
+def wrongly_preempted(moves: Moves) -> Iterator[str]:
+    """Yield the preemptions whose preemptor has no higher priority: of the job, or within a job of the task."""
     tasks, jobs = moves.snapshot.tasks, moves.snapshot.jobs
     preemptors: dict[str, tuple[int, int]] = {}
     for row in moves.placed.tolist() if moves.evictions else ():
@@ -60,7 +57,6 @@ def wrongly_preempted(moves: Moves) -> list[str]:
         if job != NONE:
             key, priority = str(jobs.keys[job]), int(tasks.priority[row])
             preemptors[key] = (job, max(priority, preemptors.get(key, (job, priority))[1]))
-    result = []
     for row, evict in moves.victims:
         own, preemptor = int(tasks.job[row]), preemptors.get(evict.preemptor)
         if action_of(evict.reason) != "preempt" or own == NONE or preemptor is None:
@@ -69,10 +65,9 @@ def wrongly_preempted(moves: Moves) -> list[str]:
         its = int(tasks.priority[row] if own == job else jobs.priority[own])
         theirs = theirs if own == job else int(jobs.priority[job])
         if its >= theirs:
-            result.append(
+            yield (
                 f"pod {evict.pod} of priority {its} is preempted for {evict.preemptor}, which is of priority {theirs}"
             )
-    return result
 
 
 def _may_protect(moves: Moves, row: int) -> bool:
