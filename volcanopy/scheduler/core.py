@@ -5,13 +5,13 @@ from functools import cache
 from typing import Any
 
 from volcanopy.scheduler.actions import stop_policy
-from volcanopy.scheduler.actions.allocate.allocate import Allocate
-from volcanopy.scheduler.actions.allocate.backfill import Backfill
-from volcanopy.scheduler.actions.consolidate import Consolidate
-from volcanopy.scheduler.actions.enqueue import Enqueue
-from volcanopy.scheduler.actions.evict.evicting_actions import GangPreempt, GangReclaim, Preempt, Reclaim
-from volcanopy.scheduler.actions.shuffle import Shuffle
-from volcanopy.scheduler.actions.stale_gangs import StaleGangEviction
+from volcanopy.scheduler.actions.allocate.allocate import allocate
+from volcanopy.scheduler.actions.allocate.backfill import backfill
+from volcanopy.scheduler.actions.consolidate import consolidate
+from volcanopy.scheduler.actions.enqueue import enqueue
+from volcanopy.scheduler.actions.evict.evicting_actions import gangpreempt, gangreclaim, preempt, reclaim
+from volcanopy.scheduler.actions.shuffle import shuffle
+from volcanopy.scheduler.actions.stale_gangs import evict_stale_gangs
 from volcanopy.scheduler.engine.network_topology import NetworkTopologyAware
 from volcanopy.scheduler.engine.reservations import Reservation
 from volcanopy.scheduler.engine.session import Session
@@ -52,8 +52,8 @@ _JOBS = (Cdp, Conformance, Drf, Extender, Gang, Overcommit, Pdb, Priority, Resch
 _NODES = (Binpack, Fragmentation, NodeGroup, NodeOrder, NumaAware, Predicates, ResourceStrategyFit, Tdm, Usage)
 _QUEUES_AND_TOPOLOGY = (Capacity, Proportion, ResourceQuota, NetworkTopologyAware, TaskTopology)
 PLUGINS: tuple[type[Plugin[Any]], ...] = (*_JOBS, *_NODES, *_QUEUES_AND_TOPOLOGY)
-_PLACING = (Allocate(), Backfill(), Enqueue())
-_EVICTING = (Consolidate(), GangPreempt(), GangReclaim(), Preempt(), Reclaim(), Shuffle(), StaleGangEviction())
+_PLACING = (allocate, backfill, enqueue)
+_EVICTING = (consolidate, gangpreempt, gangreclaim, preempt, reclaim, shuffle, evict_stale_gangs)
 ACTIONS: tuple[Action[Any], ...] = (*_PLACING, *_EVICTING)
 _BY_NAME = {action.name: action for action in ACTIONS}
 _defaults: Callable[[type[Arguments]], Arguments] = cache(lambda arguments: arguments())

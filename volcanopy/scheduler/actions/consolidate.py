@@ -15,7 +15,6 @@ terminated, and the shares of queues do not change.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -29,6 +28,7 @@ from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
+from volcanopy.scheduler.policy.registry import action
 
 REASON = "consolidate"
 
@@ -55,23 +55,18 @@ class _Move:
     nodes: Rows
 
 
-class Consolidate:
+@action("consolidate", ConsolidateArguments)
+def consolidate(session: Session, arguments: ConsolidateArguments) -> None:
     """Move running pods of movable jobs so that a waiting gang fits."""
-
-    name: ClassVar[str] = "consolidate"
-    arguments: ClassVar[type[Arguments]] = ConsolidateArguments
-
-    def __call__(self, session: Session, arguments: ConsolidateArguments) -> None:
-        """Move pods for the first gang for which that is possible."""
-        place_first(session)
-        search = _Search(session, arguments)
-        waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
-        for job in session.valid_in_order(waiting):
-            if job.waiting_count or session.snapshot.jobs.structured[job.row]:
-                continue
-            move = search.move_for(job)
-            if move is not None and _apply(session, job, move):
-                return
+    place_first(session)
+    search = _Search(session, arguments)
+    waiting = [job for job in session.waiting_jobs() if job.phase != "Pending" and session.gangs.is_starving(job)]
+    for job in session.valid_in_order(waiting):
+        if job.waiting_count or session.snapshot.jobs.structured[job.row]:
+            continue
+        move = search.move_for(job)
+        if move is not None and _apply(session, job, move):
+            return
 
 
 @dataclass(eq=False)

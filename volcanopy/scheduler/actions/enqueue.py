@@ -12,7 +12,6 @@ admitted before do not keep it out.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,31 +27,27 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
 from volcanopy.scheduler.model.resources import Ints, Resources
-from volcanopy.scheduler.policy.plugin import PERMIT, Arguments, NoArguments, Rejection, Vote
+from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Rejection, Vote
+from volcanopy.scheduler.policy.registry import action
 from volcanopy.scheduler.policy.roles import Moment
 
 
-class Enqueue:
+@action("enqueue")
+def enqueue(session: Session, _: NoArguments) -> None:
     """Move pod groups from Pending to Inqueue, queue by queue in order, where no plugin and no limit rejects them."""
-
-    name: ClassVar[str] = "enqueue"
-    arguments: ClassVar[type[Arguments]] = NoArguments
-
-    def __call__(self, session: Session, arguments: NoArguments) -> None:
-        """Admit one job of the first queue at a time; after a rejection a FIFO queue admits no further job."""
-        withdrawal = Withdrawal(session)
-        withdrawal.withdraw_excess()
-        rows = session.unadmitted()
-        if not len(rows):
-            return
-        entries: dict[int, list[Entry[JobView]]] = {}
-        job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
-        for row, queue, key in zip(rows.tolist(), session.snapshot.jobs.queue[rows].tolist(), job_keys, strict=True):
-            entries.setdefault(queue, []).append((key, session.cluster.job(row)))
-        admission = _Admission(session, withdrawal, {queue: JobQueue(jobs) for queue, jobs in entries.items()})
-        queues = QueueOrder(session, entries, partial(session.queue_key, admission=True))
-        while queues:
-            queues.settle(stays=admission.admit_first(queues.first()))
+    withdrawal = Withdrawal(session)
+    withdrawal.withdraw_excess()
+    rows = session.unadmitted()
+    if not len(rows):
+        return
+    entries: dict[int, list[Entry[JobView]]] = {}
+    job_keys = session.keys_of(rows) if len(rows) > 1 else [()] * len(rows)  # a single one needs no order
+    for row, queue, key in zip(rows.tolist(), session.snapshot.jobs.queue[rows].tolist(), job_keys, strict=True):
+        entries.setdefault(queue, []).append((key, session.cluster.job(row)))
+    admission = _Admission(session, withdrawal, {queue: JobQueue(jobs) for queue, jobs in entries.items()})
+    queues = QueueOrder(session, entries, partial(session.queue_key, admission=True))
+    while queues:
+        queues.settle(stays=admission.admit_first(queues.first()))
 
 
 class _Admission:

@@ -5,7 +5,6 @@ or elsewhere, or leaves its resources to others until it can start.
 """
 
 from datetime import timedelta
-from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
+from volcanopy.scheduler.policy.registry import action
 
 REASON = "stalegangeviction"
 
@@ -27,20 +27,15 @@ class StaleGangArguments(Arguments):
     """The time that a gang may run below its minimum."""
 
 
-class StaleGangEviction:
+@action(REASON, StaleGangArguments)
+def evict_stale_gangs(session: Session, arguments: StaleGangArguments) -> None:
     """Evict the running pods of gangs that have run below their minimum for some time, whole gangs only."""
-
-    name: ClassVar[str] = REASON
-    arguments: ClassVar[type[Arguments]] = StaleGangArguments
-
-    def __call__(self, session: Session, arguments: StaleGangArguments) -> None:
-        """Evict what is stale."""
-        waiting = [job for job in session.waiting_jobs() if _lacks_running_members(session, job)]
-        invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
-        waiting.sort(key=lambda job: job.key)
-        for job in waiting:
-            if job.row not in invalid and _is_over(session, job, arguments.after):
-                _evict(session, job, arguments.after)
+    waiting = [job for job in session.waiting_jobs() if _lacks_running_members(session, job)]
+    invalid = session.gangs.invalid_jobs(np.array([job.row for job in waiting], dtype=np.intp))
+    waiting.sort(key=lambda job: job.key)
+    for job in waiting:
+        if job.row not in invalid and _is_over(session, job, arguments.after):
+            _evict(session, job, arguments.after)
 
 
 def _lacks_running_members(session: Session, job: JobView) -> bool:

@@ -1,11 +1,11 @@
 """The plugins and actions that exist, as a value: nothing is registered by being imported."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from volcanopy.scheduler.policy.definition import require_valid
-from volcanopy.scheduler.policy.plugin import Arguments, Plugin
+from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Plugin
 
 SessionT_contra = TypeVar("SessionT_contra", contravariant=True)
 
@@ -20,6 +20,16 @@ class Action(Protocol[SessionT_contra]):
     def __call__(self, session: SessionT_contra, arguments: Any) -> None:
         """Do the step on the session."""
         ...
+
+
+def action(name: str, arguments: type[Arguments] = NoArguments) -> Callable[[Callable[[Any, Any], None]], Action[Any]]:
+    """Declare a function of the session and the arguments to be an action."""
+
+    def declare(run: Any) -> Action[Any]:
+        run.name, run.arguments = name, arguments
+        return cast("Action[Any]", run)
+
+    return declare
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,67 +29,64 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.messages import QuotaMessage, blocked_by_head
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Rejection
+from volcanopy.scheduler.policy.plugin import NoArguments, Rejection
+from volcanopy.scheduler.policy.registry import action
 
 
-class Allocate:
+@action("allocate")
+def allocate(session: Session, _: NoArguments) -> None:
     """Place tasks on idle resources or on resources that are being freed."""
+    place_first(session)
+    if not len(session.unsettled_jobs()):
+        return
+    with session.quotas.within_shares():
+        rest = _place(session, job_queues(session))
+    if rest:
+        _place(session, _beyond_shares(session, rest), beyond_shares=True)
 
-    name: ClassVar[str] = "allocate"
-    arguments: ClassVar[type[Arguments]] = NoArguments
 
-    def __call__(self, session: Session, arguments: NoArguments) -> None:
-        """Place what can be placed."""
-        place_first(session)
-        if not len(session.unsettled_jobs()):
-            return
-        with session.quotas.within_shares():
-            rest = self._place(session, job_queues(session))
-        if rest:
-            self._place(session, _beyond_shares(session, rest), beyond_shares=True)
-
-    def _place(
-        self, session: Session, waiting: Mapping[int, JobQueue[PendingJob]], beyond_shares: bool = False
-    ) -> list[PendingJob]:
-        """Place the jobs of these queues; return those that are rejected by fair shares only."""
-        by_share: list[PendingJob] = []
-        if not waiting:
-            return by_share
-        place = partial(_place_beyond_shares if beyond_shares else place_job, session)
-        tried = session.state(RunningGangs).broken
-        queues = QueueOrder(session, waiting, session.queue_key)
-        while queues:
-            queue = queues.first()
-            jobs = waiting[queue.row]
-            rejection = None if beyond_shares else session.hooks.queue_verdict(queue)
-            if rejection is not None:
-                for _, pending in jobs:
-                    if pending.job.row not in tried:
-                        session.reject(pending.job, rejection)
-                        by_share.append(pending)
-                queues.settle(stays=False)
-                continue
-            pending = jobs.pop()
-            is_last, tasks = not jobs and len(queues) == 1, pending.tasks
-            placed = pending.job.row not in tried and place(queue, pending, is_last)
-            again = placed and bool(pending.left)
-            rejected = not beyond_shares and not again and pending.job.row in session.quotas.rejected_by_share
-            if rejected:
-                pending.tasks = tasks
-                by_share.append(pending)
-            if not placed and jobs and queue.in_turn and session.blocks_queue(pending.job):
-                reason = blocked_by_head(queue.name, pending.job.key)
-                for _, other in jobs:
-                    if rejected:
-                        by_share.append(other)
-                    else:
-                        session.reject(other.job, Rejection(Gate.QUEUE, reason))
-                queues.settle(stays=False)
-                continue
-            if again:
-                jobs.push(session.job_key(pending.job), pending)
-            queues.settle(stays=bool(jobs))
+def _place(
+    session: Session, waiting: Mapping[int, JobQueue[PendingJob]], beyond_shares: bool = False
+) -> list[PendingJob]:
+    """Place the jobs of these queues; return those that are rejected by fair shares only."""
+    by_share: list[PendingJob] = []
+    if not waiting:
         return by_share
+    place = partial(_place_beyond_shares if beyond_shares else place_job, session)
+    tried = session.state(RunningGangs).broken
+    queues = QueueOrder(session, waiting, session.queue_key)
+    while queues:
+        queue = queues.first()
+        jobs = waiting[queue.row]
+        rejection = None if beyond_shares else session.hooks.queue_verdict(queue)
+        if rejection is not None:
+            for _, pending in jobs:
+                if pending.job.row not in tried:
+                    session.reject(pending.job, rejection)
+                    by_share.append(pending)
+            queues.settle(stays=False)
+            continue
+        pending = jobs.pop()
+        is_last, tasks = not jobs and len(queues) == 1, pending.tasks
+        placed = pending.job.row not in tried and place(queue, pending, is_last)
+        again = placed and bool(pending.left)
+        rejected = not beyond_shares and not again and pending.job.row in session.quotas.rejected_by_share
+        if rejected:
+            pending.tasks = tasks
+            by_share.append(pending)
+        if not placed and jobs and queue.in_turn and session.blocks_queue(pending.job):
+            reason = blocked_by_head(queue.name, pending.job.key)
+            for _, other in jobs:
+                if rejected:
+                    by_share.append(other)
+                else:
+                    session.reject(other.job, Rejection(Gate.QUEUE, reason))
+            queues.settle(stays=False)
+            continue
+        if again:
+            jobs.push(session.job_key(pending.job), pending)
+        queues.settle(stays=bool(jobs))
+    return by_share
 
 
 def _beyond_shares(session: Session, jobs: list[PendingJob]) -> dict[int, JobQueue[PendingJob]]:

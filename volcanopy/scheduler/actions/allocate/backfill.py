@@ -1,37 +1,32 @@
 """backfill: place the tasks that request nothing."""
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.actions.withdrawal import Withdrawal
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
-from volcanopy.scheduler.policy.plugin import Arguments, NoArguments
+from volcanopy.scheduler.policy.plugin import NoArguments
+from volcanopy.scheduler.policy.registry import action
 
 
-class Backfill:
+@action("backfill")
+def backfill(session: Session, _: NoArguments) -> None:
     """Place tasks without requests on any feasible node: they need no share of a queue."""
-
-    name: ClassVar[str] = "backfill"
-    arguments: ClassVar[type[Arguments]] = NoArguments
-
-    def __call__(self, session: Session, arguments: NoArguments) -> None:
-        """Place what can be placed."""
-        place_first(session)
-        if not len(session.ledger.unsettled_tasks):
-            return
-        table, shapes = session.snapshot.tasks, session.snapshot.shapes
-        rows = session.pending()
-        tasks = session.by_job(rows[shapes.best_effort[table.shape[rows]]])
-        if not tasks:
-            return
-        Withdrawal(session).withdraw_excess()
-        jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
-        for job in session.valid_in_order(jobs):
-            rows = iter(tasks[job.row].tolist())
-            while _place(session, job, rows):
-                pass
+    place_first(session)
+    if not len(session.ledger.unsettled_tasks):
+        return
+    table, shapes = session.snapshot.tasks, session.snapshot.shapes
+    rows = session.pending()
+    tasks = session.by_job(rows[shapes.best_effort[table.shape[rows]]])
+    if not tasks:
+        return
+    Withdrawal(session).withdraw_excess()
+    jobs = [job for job in session.waiting_jobs() if job.row in tasks and job.phase != "Pending"]
+    for job in session.valid_in_order(jobs):
+        rows = iter(tasks[job.row].tolist())
+        while _place(session, job, rows):
+            pass
 
 
 def _place(session: Session, job: JobView, tasks: Iterator[int]) -> bool:

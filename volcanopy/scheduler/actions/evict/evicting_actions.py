@@ -8,8 +8,6 @@
 5. Take the victims that this session binds out of the plan: they do not start.
 """
 
-from typing import ClassVar
-
 import numpy as np
 
 from volcanopy.api.gates import Gate
@@ -22,44 +20,32 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.messages import reserved_for
 from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.model.resources import Rows
-from volcanopy.scheduler.policy.plugin import Arguments, NoArguments, Rejection
+from volcanopy.scheduler.policy.plugin import NoArguments, Rejection
+from volcanopy.scheduler.policy.registry import action
 
 
-class _Evicting:
-    """An action that evicts for the jobs that lack tasks, queue by queue; the actions differ in their rules."""
-
-    name: ClassVar[str]
-    arguments: ClassVar[type[Arguments]] = NoArguments
-
-    def __call__(self, session: Session, arguments: Arguments) -> None:
-        """Evict for the jobs that lack tasks."""
-        limits = arguments if isinstance(arguments, GangArguments) else GangArguments()
-        _evict_for_waiting_jobs(session, self.name, limits)
-
-
-class Preempt(_Evicting):
+@action("preempt")
+def preempt(session: Session, _: NoArguments) -> None:
     """For jobs that lack tasks, evict tasks of other jobs of their queue, then of the job itself, as the plugins allow."""
+    _evict_for_waiting_jobs(session, "preempt", GangArguments())
 
-    name: ClassVar[str] = "preempt"
 
-
-class Reclaim(_Evicting):
+@action("reclaim")
+def reclaim(session: Session, _: NoArguments) -> None:
     """For jobs that lack tasks, evict running tasks of other queues, as far as the plugins allow."""
+    _evict_for_waiting_jobs(session, "reclaim", GangArguments())
 
-    name: ClassVar[str] = "reclaim"
 
-
-class GangPreempt(_Evicting):
+@action("gangpreempt", GangArguments)
+def gangpreempt(session: Session, arguments: GangArguments) -> None:
     """For gangs that lack members, evict bundles of lower-priority jobs of their queue, in one hypernode."""
-
-    name: ClassVar[str] = "gangpreempt"
-    arguments: ClassVar[type[Arguments]] = GangArguments
+    _evict_for_waiting_jobs(session, "gangpreempt", arguments)
 
 
-class GangReclaim(GangPreempt):
+@action("gangreclaim", GangArguments)
+def gangreclaim(session: Session, arguments: GangArguments) -> None:
     """For gangs that lack members, evict bundles of running tasks of other queues, in one hypernode."""
-
-    name: ClassVar[str] = "gangreclaim"
+    _evict_for_waiting_jobs(session, "gangreclaim", arguments)
 
 
 def _evict_for_waiting_jobs(session: Session, action: str, arguments: GangArguments) -> None:
