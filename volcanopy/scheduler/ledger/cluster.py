@@ -96,19 +96,6 @@ class NodesView:
     of equal tasks is scored in one call. A hook that reads only the columns need not care.
     """
 
-    __slots__ = (
-        "_allocatable",
-        "_extra",
-        "_ledger",
-        "_nonzero",
-        "_reads_nonzero",
-        "_rows",
-        "_used",
-        "read",
-        "rows_read",
-        "without_limits",
-    )
-
     def __init__(self, ledger: Ledger, rows: Rows, task: TaskView | None = None, extra: Ints | None = None) -> None:
         self._ledger = ledger
         self._rows = rows
@@ -119,9 +106,6 @@ class NodesView:
         self.read: set[int] = set()
         """The positions of the resources that a hook read: its result follows from these and ``nonzero``."""
         self._extra = None if task is None or extra is None else (task, extra)
-        self._allocatable: Columns | None = None
-        self._used: Columns | None = None
-        self._nonzero: Ints | None = None
         self._reads_nonzero = False
 
     def __len__(self) -> int:
@@ -150,23 +134,19 @@ class NodesView:
         self.rows_read = True
         return self._rows
 
-    @property
+    @cached_property
     def allocatable(self) -> Columns:
         """Allocatable resources of each node."""
-        if self._allocatable is None:
-            self._allocatable = self._columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
-        return self._allocatable
+        return self._columns(self._of(self._ledger.snapshot.nodes.allocatable.values))
 
     def all_have(self, position: int) -> bool:
         """Whether every node of the cluster, not only of this view, has some of the resource at this position of the axis."""
         return self._ledger.snapshot.nodes.allocatable.everywhere[position]
 
-    @property
+    @cached_property
     def used(self) -> Columns:
         """Allocated to the tasks on each node."""
-        if self._used is None:
-            self._used = self._columns(self._with_extra(self._of(self._ledger.used), +1))
-        return self._used
+        return self._columns(self._with_extra(self._of(self._ledger.used), +1))
 
     @property
     def idle(self) -> Columns:
@@ -182,13 +162,14 @@ class NodesView:
     def nonzero(self) -> Ints:
         """(2, M): cpu and memory requested, with kube-scheduler's defaults for containers that request none."""
         self._reads_nonzero = True
-        if self._nonzero is None:
-            self._nonzero = self._of(self._ledger.nonzero)
-            if self._extra is not None:
-                self._nonzero = self._nonzero + self._extra[0].nonzero[:, None] * self._extra[1]
         return self._nonzero
 
     def _columns(self, values: Ints) -> Columns:
+    @cached_property
+    def _nonzero(self) -> Ints:
+        nonzero = self._of(self._ledger.nonzero)
+        return nonzero if self._extra is None else nonzero + self._extra[0].nonzero[:, None] * self._extra[1]
+
         return NodeColumns(self._ledger.snapshot.axis, values, self.read)
 
     def _of(self, table: Ints) -> Ints:
