@@ -26,6 +26,7 @@ from volcanopy.scheduler.engine.shares.queue_demand import lacking, outstanding
 from volcanopy.scheduler.ledger.views import JobView, QueueView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import blocked_by_head, closed
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Ints, Resources
 from volcanopy.scheduler.policy.plugin import PERMIT, NoArguments, Rejection, Vote
 from volcanopy.scheduler.policy.registry import action
@@ -128,7 +129,6 @@ class _Precedence:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._preempts = session.cluster.queries.preempts
-        self._lower: dict[tuple[int, int], Resources] = {}
         self._known: dict[tuple[int, bytes | None, int, str], bool] = {}
         """By queue, minimum, priority and gate."""
         self.withdrawn: set[int] = set()
@@ -169,7 +169,7 @@ class _Precedence:
             return True
         if not self._preempts:
             return False
-        lower = self._lower_priority_allocated(job)
+        lower = self._lower_priority_allocated(queue.row, job.priority)
         return untried.fits_in(lower + self._idle if vote.gate == Gate.OVERCOMMIT else lower)
 
     @cached_property
@@ -189,12 +189,9 @@ class _Precedence:
         """The idle resources of all nodes together."""
         return Resources(self._session.snapshot.axis, np.maximum(self._session.ledger.idle.sum(axis=1), 0))
 
-    def _lower_priority_allocated(self, job: JobView) -> Resources:
-        """Return the amounts allocated to jobs of lower priority in the job's queue."""
-        key = (job.queue.row, job.priority)
-        if key not in self._lower:
-            jobs = self._session.snapshot.jobs
-            lower = (jobs.queue == key[0]) & (jobs.priority < key[1])
-            allocated = self._session.ledger.job_allocated[:, lower].sum(axis=1)
-            self._lower[key] = Resources(self._session.snapshot.axis, allocated)
-        return self._lower[key]
+    @once
+    def _lower_priority_allocated(self, queue: int, priority: int) -> Resources:
+        """Return the amounts allocated to jobs of lower priority in a queue."""
+        jobs = self._session.snapshot.jobs
+        lower = (jobs.queue == queue) & (jobs.priority < priority)
+        return Resources(self._session.snapshot.axis, self._session.ledger.job_allocated[:, lower].sum(axis=1))

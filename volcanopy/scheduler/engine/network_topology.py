@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
@@ -60,7 +61,6 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         self._lowest, self._highest = int(self._table.tiers.min()), int(self._table.tiers[-1])
         self._allocatable = self._table.sums(self.cluster.snapshot.nodes.allocatable.values)
         self._sums: dict[str, tuple[int, Ints]] = {}
-        self._nearnesses: dict[int, Floats] = {}
         self._asked: tuple[int, dict[str, Ints]] = (0, {})
         """The least requests of jobs and sub-groups, by key, with the number of changes of tasks."""
         self.task_value(self._place)
@@ -173,18 +173,16 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             by_hypernode[nearest] += self._ratio(part, np.flatnonzero(nearest))
         return by_hypernode[table.of_node[nodes]]
 
+    @once
     def _near(self, spanned: int) -> Floats:
         """(H,): how near each hypernode is to one."""
-        known = self._nearnesses.get(spanned)
-        if known is None:
-            table, width = self._table, self._highest - self._lowest
-            known = np.zeros(len(table), dtype=np.float64)
-            for row in range(table.top):
-                meeting = int(table.tiers[table.common((row, spanned))])
-                known[row] = (self._highest - meeting) / width if width else 1.0
-            known[spanned] = 1.0 if spanned != table.top else 0.0
-            self._nearnesses[spanned] = known
-        return known
+        table, width = self._table, self._highest - self._lowest
+        nearness: Floats = np.zeros(len(table), dtype=np.float64)
+        for row in range(table.top):
+            meeting = int(table.tiers[table.common((row, spanned))])
+            nearness[row] = (self._highest - meeting) / width if width else 1.0
+        nearness[spanned] = 1.0 if spanned != table.top else 0.0
+        return nearness
 
     def _within(self, hypernode: int) -> Mask:
         """(H,): the hypernodes with nodes of their own within one."""

@@ -13,6 +13,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.queue_quota import Limiter
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.messages import QuotaMessage
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.plugin import NoArguments, Plugin, Rejection
@@ -34,7 +35,6 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         assert ledger.pools is not None
         self._ledger, self._pools = ledger, ledger.pools
         self._shape, self._job = ledger.snapshot.tasks.shape, ledger.snapshot.tasks.job
-        self._evictable: dict[tuple[int, int, int, int], Ints] = {}
         self._blockers: dict[tuple[int, bool], tuple[str, ...]] = {}
 
     def limit_rejection(self, queue: QueueView, task: TaskView, count: int) -> Rejection | None:
@@ -55,7 +55,10 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         rejection = self.exceeds_job_count(job)
         if rejection is not None or not self._ledger.snapshot.jobs.has_min_resources[job.row]:
             return rejection
-        evictable = (lambda pool: self._lower_priority_allocated(pool, job)) if self.cluster.queries.preempts else None
+        of_job = job.queue.row, job.priority, len(self._ledger.moved)
+        evictable = (
+            (lambda pool: self._lower_priority_allocated(pool, *of_job)) if self.cluster.queries.preempts else None
+        )
         pool = self._pools.exceeding_reservations(job.row, evictable)
         if pool is None:
             return None
@@ -113,11 +116,9 @@ class QueueLimits(Plugin[NoArguments], Limiter):
         name = self._ledger.snapshot.queues.names[subject.queue]
         return QuotaMessage("limits", name, subject=subject.kind, name=subject.name, pool=pool)
 
-    def _lower_priority_allocated(self, pool: int, job: JobView) -> Ints:
-        """(R,): the usage of jobs of lower priority in the job's queue that counts for the pool."""
+    @once
+    def _lower_priority_allocated(self, pool: int, queue: int, priority: int, _: int) -> Ints:
+        """(R,): the usage of jobs of lower priority in a queue that counts for the pool, after so many changes of tasks."""
         jobs = self._ledger.snapshot.jobs
-        key = (pool, job.queue.row, job.priority, len(self._ledger.moved))
-        if key not in self._evictable:
-            lower = (jobs.queue == key[1]) & (jobs.priority < key[2]) & self._pools.members(pool)
-            self._evictable[key] = np.asarray(self._ledger.job_allocated[:, lower].sum(axis=1))
-        return self._evictable[key]
+        lower = (jobs.queue == queue) & (jobs.priority < priority) & self._pools.members(pool)
+        return np.asarray(self._ledger.job_allocated[:, lower].sum(axis=1))

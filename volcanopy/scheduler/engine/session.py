@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,8 +31,9 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.messages import QuotaMessage, closed, with_job_names
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.plan import Bind, Effect, Evict
-from volcanopy.scheduler.model.resources import Ints, Mask, Rows
+from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig
@@ -90,7 +91,6 @@ class Session:
         """The jobs with pods that are evicted for a job, each with the queue of the last of these jobs."""
         self.reserved: dict[int, list[tuple[Rows, Rows]]] = {}
         """The tasks of jobs that cannot start yet with their reserved nodes, by job."""
-        self._states: dict[type[Any], Any] = {}
         self._unsettled: tuple[Rows | None, Rows] = None, np.empty(0, dtype=np.intp)  # all, and those that take part
         self.moves: dict[int, int] = {}
         """The evicted tasks for which resources of another node are reserved, each with that node."""
@@ -110,14 +110,6 @@ class Session:
         return self.cluster.job_rows()
 
     @cached_property
-    def _unplaceable(self) -> Mask:
-        return unplaceable(self.cluster)
-
-    @cached_property
-    def _lacking(self) -> Ints:
-        return lacking_of_jobs(self.cluster)
-
-    @cached_property
     def placement(self) -> Placement:
         """Selects nodes: made when the first task is to be placed."""
         return Placement(self.ledger, self.hooks)
@@ -127,11 +119,10 @@ class Session:
         table = self.snapshot.hypernodes
         return self.placement if hypernode == table.top else Placement(self.ledger, self.hooks, table.nodes(hypernode))
 
+    @once
     def state(self, kind: type[T]) -> T:
         """Return the state of this type that an action keeps during the session; made without arguments at first use."""
-        if kind not in self._states:
-            self._states[kind] = kind()
-        return self._states[kind]
+        return kind()
 
     def waiting_jobs(self) -> list[JobView]:
         """Return the jobs that are not admitted yet or have pending tasks, except those in held queues."""
@@ -410,8 +401,8 @@ def _queries(session: Session) -> PluginQueries:
     return PluginQueries(
         preempts=not {"preempt", "gangpreempt"}.isdisjoint(actions),
         reclaims=not {"reclaim", "gangreclaim"}.isdisjoint(actions),
-        unplaceable=lambda: session._unplaceable,
-        lacking=lambda: session._lacking,
+        unplaceable=lambda: unplaceable(session.cluster),
+        lacking=lambda: lacking_of_jobs(session.cluster),
         infeasible_nodes=infeasible_nodes,
         rejections=hooks.reject,
         comes_first=quotas.comes_first,

@@ -9,6 +9,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model import topology
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Mask
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 from volcanopy.scheduler.model.task_status import Status
@@ -45,8 +46,7 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
     name: ClassVar[str] = "topologyconstraint"
 
     def open(self) -> None:
-        """Start without masks."""
-        self._masks: dict[Bound, Mask] = {}
+        """Declare what the answers depend on."""
         self._bounds_of_task = self.task_value(self._bounds)
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
@@ -83,17 +83,11 @@ class TopologyConstraint(Nodes, Plugin[NoArguments]):
         widest = table.widest(spanned, tier)
         return (widest if widest != NONE else _INFEASIBLE), tier
 
+    @once
     def _mask(self, bound: Bound) -> Mask:
         """(N,): the nodes within a bound."""
-        known = self._masks.get(bound)
-        if known is None:
-            table = self.cluster.snapshot.hypernodes
-            hypernode, tier = bound
-            if hypernode == _INFEASIBLE:
-                known = np.zeros(len(table.of_node), dtype=np.bool_)
-            elif hypernode == NONE:
-                known = table.tiers[table.of_node] <= tier
-            else:
-                known = table.holds[hypernode, table.of_node]
-            self._masks[bound] = known
-        return known
+        table = self.cluster.snapshot.hypernodes
+        hypernode, tier = bound
+        if hypernode == _INFEASIBLE:
+            return np.zeros(len(table.of_node), dtype=np.bool_)
+        return table.tiers[table.of_node] <= tier if hypernode == NONE else table.holds[hypernode, table.of_node]

@@ -18,6 +18,7 @@ from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.extender_port import Extender
 from volcanopy.scheduler.model.node_traits import NodeTraits
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Axis, Columns, Floats, Ints, Mask, Resources, Rows, frozen
 from volcanopy.scheduler.model.snapshot import NONE, Snapshot
 
@@ -164,12 +165,12 @@ class NodesView:
         self._reads_nonzero = True
         return self._nonzero
 
-    def _columns(self, values: Ints) -> Columns:
     @cached_property
     def _nonzero(self) -> Ints:
         nonzero = self._of(self._ledger.nonzero)
         return nonzero if self._extra is None else nonzero + self._extra[0].nonzero[:, None] * self._extra[1]
 
+    def _columns(self, values: Ints) -> Columns:
         return NodeColumns(self._ledger.snapshot.axis, values, self.read)
 
     def _of(self, table: Ints) -> Ints:
@@ -316,12 +317,9 @@ class Cluster:
         """The jobs that have a pod group and a queue that exists."""
         return (JobView(self._ledger, int(row)) for row in self.job_rows())
 
+    @once
     def job_rows(self) -> Rows:
         """The rows of the jobs that have a pod group and a queue that exists."""
-        return self._job_rows
-
-    @cached_property
-    def _job_rows(self) -> Rows:
         return frozen(self.taking_part(self.snapshot.jobs.grouped.nonzero()[0]))
 
     @cached_property

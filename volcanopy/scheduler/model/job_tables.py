@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcanopy.scheduler.model.cached_property import cached_property
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Columns, Index, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import READY
@@ -95,18 +96,13 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.keys)
 
-    @cached_property
-    def _in_phase(self) -> dict[str, Mask]:
-        return {}
-
+    @once
     def in_phase(self, phase: str) -> Mask:
         """(J,): the jobs in a phase; texts are compared once in a session."""
-        if phase not in self._in_phase:
-            mask = np.zeros(len(self), dtype=np.bool_)
-            rows = self.unsettled_rows if phase not in {"Running", "Completed"} else slice(None)
-            mask[rows] = self.phase[rows] == phase  # comparing texts takes long
-            self._in_phase[phase] = mask
-        return self._in_phase[phase]
+        mask = np.zeros(len(self), dtype=np.bool_)
+        rows = self.unsettled_rows if phase not in {"Running", "Completed"} else slice(None)
+        mask[rows] = self.phase[rows] == phase  # comparing texts takes long
+        return mask
 
     def surplus(self, counts: Ints, jobs: Iterable[int]) -> dict[int, int]:
         """Return how many tasks each of these distinct jobs has above its minimum, by (statuses, J) counts."""

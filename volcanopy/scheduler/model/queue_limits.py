@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeGuard
 
 from volcanopy.api import core, names, quantity
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Rows
 
 
@@ -90,17 +91,12 @@ class Limits:
     def __init__(self, axis: Axis, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
         self._entries = {row: _entries(axis, queue) for row, queue in enumerate(queues) if _has_limits(queue)}
         self._lines = lines
-        self._by_submitter: dict[tuple[int, Submitter], tuple[Capped, ...]] = {}
 
+    @once
     def of(self, queue: int, submitter: Submitter) -> tuple[Capped, ...]:
         """Every limit that a job of this submitter in this queue is subject to: the queue's own first, then those above."""
-        key = (queue, submitter)
-        result = self._by_submitter.get(key)
-        if result is None:
-            result = self._by_submitter[key] = tuple(
-                cap for row in self._lines[queue].tolist() if row in self._entries for cap in self._in(row, submitter)
-            )
-        return result
+        rows = [row for row in self._lines[queue].tolist() if row in self._entries]
+        return tuple(cap for row in rows for cap in self._in(row, submitter))
 
     def _in(self, row: int, submitter: Submitter) -> Iterator[Capped]:
         entries = self._entries[row]

@@ -12,6 +12,7 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.api.subjects import SubjectLists, matches
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_limits import Limits, Submitter, limits
 from volcanopy.scheduler.model.resources import UNLIMITED, Axis, Ints, Mask, Rows, table_of
 
@@ -71,7 +72,6 @@ class Rights:
     def __init__(self, queues: Sequence[core.Queue | None], lines: Sequence[Rows]) -> None:
         self._administrators = [None if queue is None else queue.spec.administrators for queue in queues]
         self._lines = lines
-        self._answers: dict[tuple[int, Submitter], bool | None] = {}
 
     def may_protect(self, queue: int, submitter: Submitter, permitted: SubjectLists | None = None) -> bool:
         """Whether pods of this submitter in the queue may be protected; an unknown submitter, without admission, may.
@@ -80,14 +80,12 @@ class Rights:
         """
         if not submitter.user or _SUPERUSERS in submitter.groups:
             return True
-        key = (queue, submitter)
-        if key not in self._answers:
-            self._answers[key] = self._administers(queue, submitter)
-        administers = self._answers[key]
+        administers = self._administers(queue, submitter)
         if permitted is None:
             return administers is not False
         return bool(administers) or matches(permitted, submitter.user, submitter.groups, "")
 
+    @once
     def _administers(self, queue: int, submitter: Submitter) -> bool | None:
         """Return whether the submitter is an administrator; None if the queue and its ancestors have none."""
         listed = [self._administrators[row] for row in self._lines[queue].tolist()]

@@ -9,7 +9,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from volcanopy.scheduler.model.measures import MeasureTable, Series, columns
 from volcanopy.scheduler.model.moved_pods import Moves
 from volcanopy.scheduler.model.node_traits import NodeTraits
 from volcanopy.scheduler.model.observed_queue_status import ObservedStatuses
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Allocatable, Axis, Columns, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.selectors import Terms
 from volcanopy.scheduler.model.subgroups import Mark
@@ -36,19 +36,6 @@ NONE = -1
 """In a column of row numbers: there is none."""
 
 T = TypeVar("T")
-
-
-def once(compute: "Callable[[Snapshot], T]") -> "Callable[[Snapshot], T]":
-    """Return a function of what follows from a snapshot alone, which computes it at its first call for the snapshot."""
-
-    @wraps(compute)
-    def computed(snapshot: "Snapshot") -> T:
-        if compute not in snapshot.computed:
-            snapshot.computed[compute] = compute(snapshot)
-        result: T = snapshot.computed[compute]
-        return result
-
-    return computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,11 +295,6 @@ class Snapshot:
     declared: tuple[topology_read.HyperNode, ...] = ()
     """The HyperNodes that declare it, by name."""
 
-    @cached_property
-    def computed(self) -> dict[object, Any]:
-        """The results of functions that are computed :func:`once`."""
-        return {}
-
     def begins(self, period: timedelta) -> bool:
         """Whether a new period began since the cycle before, periods being counted from 1970; not in the first cycle.
 
@@ -415,15 +397,9 @@ class Snapshot:
         requests = np.sort(self.requests(tasks), axis=1)
         return requests[:, :count].sum(axis=1)
 
-    @cached_property
-    def _parts(self) -> dict[int, Mapping[int, Rows]]:
-        return {}
-
+    @once
     def parts(self, job: int) -> Mapping[int, Rows]:
         """The rows of a job's tasks by the number of their mark: its sub-groups, and with NONE who is in none of them."""
-        known = self._parts.get(job)
-        if known is None:
-            rows = self.members(job)
-            marks = self.tasks.mark[rows]
-            known = self._parts[job] = {mark: rows[marks == mark] for mark in np.unique(marks).tolist()}
-        return known
+        rows = self.members(job)
+        marks = self.tasks.mark[rows]
+        return {mark: rows[marks == mark] for mark in np.unique(marks).tolist()}

@@ -15,6 +15,7 @@ import numpy as np
 
 from volcanopy.api import core, topology_read
 from volcanopy.api.patterns import PatternError, searcher
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows, frozen, sums_by
 from volcanopy.scheduler.model.selectors import matches
 
@@ -63,16 +64,10 @@ class HyperNodeTable:
             table[line, row] = True
         return table
 
-    @cached_property
-    def _node_rows(self) -> dict[int, Rows]:
-        return {}
-
+    @once
     def nodes(self, row: int) -> Rows:
         """The rows of the nodes below a hypernode."""
-        known = self._node_rows.get(row)
-        if known is None:
-            known = self._node_rows[row] = np.flatnonzero(self.holds[row, self.of_node])
-        return known
+        return np.flatnonzero(self.holds[row, self.of_node])
 
     def common(self, rows: Iterable[int]) -> int:
         """The lowest hypernode that contains all of these; -1 of none."""

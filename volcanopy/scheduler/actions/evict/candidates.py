@@ -13,6 +13,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Floats, Index, Ints, Mask, Rows, sums_by
 from volcanopy.scheduler.model.task_status import HOLDING, READY
 
@@ -178,7 +179,6 @@ class Searches:
     most_domains: int  # How many hypernodes are tried.
     breaks_gangs: bool  # Whether gangs may be broken.
     _candidates: dict[Hashable, Candidates] = field(default_factory=dict)
-    _placements: dict[int, Placement] = field(default_factory=dict)
 
     def candidates(self, rules: Sequence[Rule], task: TaskView, jobs: Hashable) -> Candidates:
         """Return the candidates for a task; ``jobs`` is a key of jobs without tasks on nodes that have the same, or None."""
@@ -193,11 +193,10 @@ class Searches:
         known.update()
         return known
 
+    @once
     def placement(self, domain: int) -> Placement:
         """Return the placement on the nodes of a hypernode."""
-        if domain not in self._placements:
-            self._placements[domain] = self.session.placement_in(domain)
-        return self._placements[domain]
+        return self.session.placement_in(domain)
 
 
 def equivalence(session: Session, job: JobView, shapes: Iterable[Hashable]) -> tuple[Hashable, ...]:

@@ -26,6 +26,7 @@ from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.ledger import Ledger
 from volcanopy.scheduler.ledger.views import QueueView
 from volcanopy.scheduler.model.eviction_record import protected_since, run_began, running_seconds
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_shares import QueueShares
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import Snapshot
@@ -130,15 +131,12 @@ class EvictionCosts(TaskCosts):
         """(T,): the queue of each task; undefined for tasks without a job."""
         self.losses = ShareLosses(session.quotas.reported(), session.ledger, session.snapshot)
         """What queues lose of their fair shares."""
-        self._by_queue: dict[int, Rows] = {}
-        self._orders: dict[VictimKeys | None, VictimOrder] = {}
         self.rows = rows[np.argsort(self.order(None).ranks[rows])]
 
+    @once
     def of_queue(self, queue: int) -> Rows:
         """Return those of ``rows`` in a queue."""
-        if queue not in self._by_queue:
-            self._by_queue[queue] = self.rows[self.queue[self.rows] == queue]
-        return self._by_queue[queue]
+        return self.rows[self.queue[self.rows] == queue]
 
     def is_protected(self, rows: Rows) -> Mask:
         """(M,): which of these tasks started again within the cooldown of an eviction: they are not reclaimed."""
@@ -169,24 +167,13 @@ class EvictionCosts(TaskCosts):
             queue_ranks[row] = rank
         return queue_ranks
 
+    @once
     def order(self, keys: VictimKeys | None) -> VictimOrder:
         """Return the order of the rows by cost; sorted at the first use of ``keys``.
 
         Compared are the columns of ``keys``, if given, the priorities of job and task, lost work, size and time; of equals,
         tasks of younger jobs and the last tasks of a job come first.
         """
-        if keys not in self._orders:
-            self._orders[keys] = self._sorted(keys)
-        return self._orders[keys]
-
-    @cached_property
-    def _last_first(self) -> Ints:
-        """(T,): the position of each of the rows in the order of tasks, the last one first; the same for all ``keys``."""
-        positions = np.zeros(len(self._session.snapshot.tasks), dtype=np.int64)
-        positions[self._session.ordered(self.rows)[::-1]] = np.arange(len(self.rows))
-        return positions
-
-    def _sorted(self, keys: VictimKeys | None) -> VictimOrder:
         snapshot, rows = self._session.snapshot, self.rows
         jobs = snapshot.tasks.job[rows]
         importance = np.stack([snapshot.jobs.priority[jobs], snapshot.tasks.priority[rows]]).astype(np.int64)
@@ -199,6 +186,13 @@ class EvictionCosts(TaskCosts):
         rows = rows[np.lexsort([key[rows] for key in of_tasks])]
         ranks[rows] = np.arange(len(rows))
         return VictimOrder(ranks, classes)
+
+    @cached_property
+    def _last_first(self) -> Ints:
+        """(T,): the position of each of the rows in the order of tasks, the last one first; the same for all ``keys``."""
+        positions = np.zeros(len(self._session.snapshot.tasks), dtype=np.int64)
+        positions[self._session.ordered(self.rows)[::-1]] = np.arange(len(self.rows))
+        return positions
 
 
 def _ranked(columns: Ints) -> Ints:

@@ -19,8 +19,9 @@ import numpy as np
 from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.decay import decayed_users, queue_decay
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Floats, Ints, frozen
-from volcanopy.scheduler.model.snapshot import Snapshot, once
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 PROTECTION = defaults.QUEUE_PAYBACK / 3
 """Seconds over which a queue with credit would use it up by what it keeps above its share although others reclaim.

@@ -11,8 +11,9 @@ import numpy as np
 
 from volcanopy.api import core
 from volcanopy.scheduler.engine import defaults
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Floats
-from volcanopy.scheduler.model.snapshot import Snapshot, once
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 _LONGEST = defaults.HALF_LIFE / math.log(2)  # For how many seconds an amount counts that was always there.
 

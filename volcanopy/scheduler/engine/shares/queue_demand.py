@@ -11,6 +11,7 @@ import numpy as np
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.cached_property import cached_property
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_shares import Bounds
 from volcanopy.scheduler.model.resources import Ints, Mask, frozen, sums_by
 from volcanopy.scheduler.model.snapshot import NONE, QueueTable
@@ -45,6 +46,7 @@ def lacking(cluster: Cluster, jobs: Mask | None = None) -> Ints:
     return by_queue(cluster, cluster.queries.lacking(), rows if jobs is None else rows[jobs[rows]])
 
 
+@once
 def lacking_of_jobs(cluster: Cluster) -> Ints:
     """(R, J): as :func:`lacking`, of each job."""
     snapshot = cluster.snapshot
@@ -61,6 +63,7 @@ def lacking_of_jobs(cluster: Cluster) -> Ints:
     return frozen(lacking)
 
 
+@once
 def unplaceable(cluster: Cluster) -> Mask:
     """(J,): the jobs that reserve nothing: too large for the cluster, blocked, or admitted and not able to start.
 

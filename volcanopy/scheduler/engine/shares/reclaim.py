@@ -14,6 +14,7 @@ from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.shares.credit import has_more_credit
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, TaskView, with_jobs
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_shares import Shares
 from volcanopy.scheduler.model.resources import Ints, dominant_share, largest_ratio
 
@@ -41,8 +42,6 @@ class Reclaim:
             protected[:, parents] = 0
             self._tables[True] = ledger.queue_allocated, shares.own, shares.own + protected
         self._protected = protected
-        self._kept: dict[Account, list[int]] = {}
-        self._accounts: dict[tuple[int, int], list[Account]] = {}
 
     def victims(self, reclaimer: TaskView, job: JobView, candidates: Sequence[TaskView], alone: bool) -> list[TaskView]:
         """Return the victims among the candidates for a task of a job; unless ``alone``, for its whole gang."""
@@ -91,15 +90,12 @@ class Reclaim:
         """Return the ancestors within the levels that reclaim considers, the parent first, without the root."""
         return [above for above in self._lines[row][1 : 1 + (self._shares.levels or 0)] if above != self._root]
 
+    @once
     def _losing(self, own: int, row: int) -> list[Account]:
         """Return a queue, with its ancestors that lose their share with it to the queue ``own``."""
-        accounts = self._accounts.get((own, row))
-        if accounts is None:
-            above = self._lines[row][1:] if self._shares.levels is None else self.considered_ancestors(row)
-            outside = [parent for parent in above if parent != self._root and parent not in self._lines[own]]
-            named = [parent for parent in outside if self._named[:, parent].any()]
-            accounts = self._accounts[own, row] = [(True, row), *((False, parent) for parent in named)]
-        return accounts
+        above = self._lines[row][1:] if self._shares.levels is None else self.considered_ancestors(row)
+        outside = [parent for parent in above if parent != self._root and parent not in self._lines[own]]
+        return [(True, row), *((False, parent) for parent in outside if self._named[:, parent].any())]
 
     def _above_share(self, own: int, request: list[int] | None, candidates: Sequence[TaskView]) -> list[TaskView]:
         """Return the candidates of queues above their fair share of what is requested; None for everything."""
@@ -137,13 +133,11 @@ class Reclaim:
 
         A ``relative`` of the reclaimer loses only resources of which it has a fair share.
         """
-        (own, row), shares = account, self._shares
+        row, shares = account[1], self._shares
         if shares.fractions is not None:
             share = largest_ratio(allocated, self._total) - largest_ratio(self._protected[:, row].tolist(), self._total)
             return share > float(shares.fractions[row]) + defaults.EQUAL_DOMINANT_SHARES
-        if account not in self._kept:
-            self._kept[account] = self._tables[own][2][:, row].tolist()
-        kept = self._kept[account]
+        kept = self._kept(*account)
         if not shares.any_resource:
             return any(map(operator.gt, allocated, kept))
         fair = shares.fair[:, row].tolist()
@@ -152,6 +146,11 @@ class Reclaim:
         has_share = [share > 0 for share in fair[:2]] + self._named[2:, row].tolist()
         amounts = zip(requested, has_share, allocated, kept, strict=True)
         return any(more > 0 and has and amount > most for more, has, amount, most in amounts)
+
+    @once
+    def _kept(self, own: bool, row: int) -> list[int]:
+        """(R,): what a queue, or its own jobs, keep: the fair share, and what its credit protects."""
+        return list(self._tables[own][2][:, row].tolist())
 
     def _overlap(self, amounts: Sequence[int], others: Sequence[int]) -> bool:
         """Return whether there is a resource of both, other than the number of pods."""

@@ -24,6 +24,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import closed, not_a_leaf, not_below_root
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_shares import Bounds, QueueShares, Shares
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Resources, dominant_share
 from volcanopy.scheduler.model.snapshot import NONE
@@ -52,7 +53,6 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         self._asked: tuple[int, Purpose, int, list[int]] | None = None
         """What :meth:`allows` was asked last: the task, the purpose, the changes until then, and the candidates."""
         self._answer: list[TaskView] = []
-        self._bounds: dict[int, tuple[list[Bound], list[Bound]]] = {}  # As of :meth:`_bounds_of`.
         self._votes = AdmissionVotes(cluster, self._vote)
 
     @cached_property
@@ -160,17 +160,14 @@ class ShareRules(Plugin[NoArguments], Limiter, Victims, roles.Gate):
         has_share = shares.named.any(axis=0)
         return np.where(has_share, fair, 0), np.where(has_share, most, 0)
 
+    @once
     def _bounds_of(self, queue: int) -> tuple[list[Bound], list[Bound]]:
         """Return the limits and the fair shares of a queue and its ancestors, its own first."""
-        known = self._bounds.get(queue)
-        if known is None:
-            shares, line, whole = self.shares, self._lines[queue], self._allocated
-            limits = [_bound(row, whole, shares.limit, shares.limit) for row in line]
-            own = _bound(queue, whole if shares.own is None else self._queue_allocated, *self._own_bound)
-            above = line[1:] if shares.own is None else line
-            known = limits, [own, *[_bound(row, whole, *self._bound) for row in above]]
-            self._bounds[queue] = known
-        return known
+        shares, line, whole = self.shares, self._lines[queue], self._allocated
+        limits = [_bound(row, whole, shares.limit, shares.limit) for row in line]
+        own = _bound(queue, whole if shares.own is None else self._queue_allocated, *self._own_bound)
+        above = line[1:] if shares.own is None else line
+        return limits, [own, *[_bound(row, whole, *self._bound) for row in above]]
 
     def queue_verdict(self, queue: QueueView) -> Rejection | None:
         """Queues with their whole fair share allocated."""

@@ -13,8 +13,9 @@ import numpy as np
 from volcanopy.api import core, quantity
 from volcanopy.api.queue_fields import seconds
 from volcanopy.scheduler.engine.shares.decay import decay, decayed_users, queue_decay
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, frozen
-from volcanopy.scheduler.model.snapshot import Snapshot, once
+from volcanopy.scheduler.model.snapshot import Snapshot
 
 
 @once

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from volcanopy.api import core, names, quantity, topology_read
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.model.claim_tables import AssignedPod
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.assignments import Assigner
 from volcanopy.scheduler.nodes.cpus import cpu_assignment
@@ -122,7 +123,6 @@ class SessionCpus(Assigner[AssignedCpus]):
         self._cluster, self._reports, self._counts = cluster, reports, counts
         self._taken_now: dict[int, Cpus] = {}
         self._taken_later: dict[int, Cpus] = {}
-        self._initial_by_node: dict[int, tuple[Cpus, Cpus]] = {}
         self._evicted: dict[int, Cpus] = {}
 
     def free(self, node: int, pipelined: bool) -> Cpus:
@@ -180,16 +180,14 @@ class SessionCpus(Assigner[AssignedCpus]):
     def _assigned_pods(self, node: int) -> tuple[AssignedPod, ...]:
         return self._cluster.snapshot.nodes.assigned_pods[node] or ()
 
+    @once
     def _initial(self, node: int) -> tuple[Cpus, Cpus]:
         """Return the cpus free at the start of the session, and those of terminating pods."""
-        known = self._initial_by_node.get(node)
-        if known is None:
-            report, status = self._reports[node], self._cluster.snapshot.tasks.status
-            free, releasing = report.free, 0
-            for pod in self._assigned_pods(node):
-                if report.assigned_to(pod.pod.metadata) is None:
-                    free &= ~parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
-                if status[pod.row] == Status.RELEASING:
-                    releasing |= self._cpus_of(node, pod.row)
-            known = self._initial_by_node[node] = (free, releasing)
-        return known
+        report, status = self._reports[node], self._cluster.snapshot.tasks.status
+        free, releasing = report.free, 0
+        for pod in self._assigned_pods(node):
+            if report.assigned_to(pod.pod.metadata) is None:
+                free &= ~parse_decision(pod.notes.get(names.TOPOLOGY_DECISION, ""))
+            if status[pod.row] == Status.RELEASING:
+                releasing |= self._cpus_of(node, pod.row)
+        return free, releasing

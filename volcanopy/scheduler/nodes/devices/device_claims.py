@@ -16,6 +16,7 @@ from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import DeviceId
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.plan import DeviceChoice
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -68,7 +69,6 @@ class DynamicResources:
         self._traits = cluster.traits
         self._tables = cluster.snapshot.claim_tables
         self._inventory = device_inventory.build_inventory(self._tables.offers, self._traits)
-        self._pod_devices: dict[int, PodDevices] = {}
         self._released: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def cache_key(self, task: TaskView) -> bytes | None:
@@ -146,15 +146,10 @@ class DynamicResources:
 
     # Claims of a pod
 
+    @once_by("representative.row")
     def _devices_of(self, task: TaskView) -> PodDevices:
-        known = self._pod_devices.get(task.representative.row)
-        if known is None:
-            known = self._pod_devices[task.representative.row] = self._read(task.representative)
-        return known
-
-    def _read(self, task: TaskView) -> PodDevices:
-        pod_devices = PodDevices()
-        for requested in pod_claims.devices(task.pod):
+        pod_devices, pod = PodDevices(), task.representative.pod
+        for requested in pod_claims.devices(pod):
             claim = self._tables.device_claims.get(requested.key)
             name = requested.key.partition("/")[2]
             if not requested.own:
@@ -163,7 +158,7 @@ class DynamicResources:
                 pod_devices.problem = f'waiting for the resourceclaim of "{requested.name}" to be created'
             elif claim is None:
                 pod_devices.problem = f'resourceclaim "{name}" not found'
-            elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
+            elif requested.own and all(owner.uid != pod.metadata.uid for owner in claim.metadata.owner_references):
                 pod_devices.problem = f'resourceclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
                 pod_devices.problem = f'resourceclaim "{name}" is being deleted'

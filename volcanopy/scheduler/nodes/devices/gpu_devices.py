@@ -16,6 +16,7 @@ from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.gpu_cards import ALL_CORES, CardNeed, TakenCards
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Mask, Rows
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims, AssumedPod
 from volcanopy.scheduler.nodes.devices.device_allocation import COUNTED, device_requests
@@ -87,7 +88,6 @@ class GpuDevices:
     def __init__(self, cluster: Cluster, devices_of_nodes: _Published, classes: Sequence[str]) -> None:
         self._cluster, self._published, self._classes = cluster, devices_of_nodes, frozenset(classes)
         self._claims = DynamicResources(cluster, AssumedClaims(cluster, self._decide))
-        self._needs: dict[int, CardNeed | None] = {}
         self.node, self.start = devices_of_nodes.node, devices_of_nodes.start
         self.memory: Ints = np.full(len(self.node), MIG_SLICES, dtype=np.int64)
         specs = cluster.snapshot.shapes.specs
@@ -112,11 +112,10 @@ class GpuDevices:
         """Return what the claims of the task request: those of tasks of one shape may differ, since claims are objects."""
         return self.need(task)
 
+    @once_by("representative.row")
     def need(self, task: TaskView) -> CardNeed | None:
         """The devices that the task requests; None if it requests none, or if what it requests is not known exactly."""
-        if task.representative.row not in self._needs:
-            self._needs[task.representative.row] = self._need(task.representative.pod)
-        return self._needs[task.representative.row]
+        return self._need(task.representative.pod)
 
     def taken(self, task: TaskView, rows: Rows) -> TakenCards | None:
         """The devices that the task would get on each node: the first that are free."""

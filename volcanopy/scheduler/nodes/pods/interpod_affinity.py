@@ -90,7 +90,7 @@ class InterPodAffinity:
         terms = cached_by_shapes(self._traits, f"{kind} terms", shapes, lambda: _terms_by_selector(shapes, kind))
         for selector in task.matched & terms.keys():
             for shape, term in terms[selector]:
-                if self._pod_counts.has_tasks(shape):
+                if shape in self._pod_counts.placeable_shapes:
                     by_shape = weights.setdefault(term.topology_key, {})
                     by_shape[shape] = 1 if kind == "anti_affinity" else by_shape.get(shape, 0) + term.weight
         return [

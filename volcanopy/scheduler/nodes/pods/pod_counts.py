@@ -172,11 +172,8 @@ class PodCounts:
         present = _ON_NODE[status] or (terminating and status == self.snapshot.tasks.status[task] == Status.RELEASING)
         return int(self.ledger.node[task]) if present else NONE
 
-    def has_tasks(self, shape: int) -> bool:
-        """Return whether a task of this shape is or may be placed on a node."""
-        return shape in self._placeable
-
     @cached_property
-    def _placeable(self) -> frozenset[int]:
+    def placeable_shapes(self) -> frozenset[int]:
+        """The shapes of tasks that are or may be placed on a node."""
         tasks = self.snapshot.tasks
         return frozenset(np.unique(tasks.shape[_PLACEABLE[tasks.status]]).tolist())

@@ -15,6 +15,7 @@ from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import ClaimTables
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.plan import VolumeChoice
 from volcanopy.scheduler.model.resources import Mask, Rows
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims
@@ -76,8 +77,6 @@ class VolumeBinding:
         self._traits = cluster.traits
         self._tables: ClaimTables = cluster.snapshot.claim_tables
         self._users = VolumeUsers(cluster, assumed.claiming)
-        self._pod_volumes: dict[int, PodVolumes] = {}
-        self._available_by_class: dict[str, AvailableVolumes] = {}
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
@@ -153,15 +152,10 @@ class VolumeBinding:
 
     # Claims of a pod
 
+    @once_by("representative.row")
     def _volumes_of(self, task: TaskView) -> PodVolumes:
-        known = self._pod_volumes.get(task.representative.row)
-        if known is None:
-            known = self._pod_volumes[task.representative.row] = self._read(task.representative)
-        return known
-
-    def _read(self, task: TaskView) -> PodVolumes:
-        pod_volumes, claim_tables = PodVolumes(), self._tables
-        for requested in pod_claims.volumes(task.pod):
+        pod_volumes, claim_tables, pod = PodVolumes(), self._tables, task.representative.pod
+        for requested in pod_claims.volumes(pod):
             name = requested.key.partition("/")[2]
             claim = claim_tables.claims.get(requested.key)
             pod_volumes.shared |= not requested.own
@@ -171,7 +165,7 @@ class VolumeBinding:
                     if requested.own
                     else f'persistentvolumeclaim "{name}" not found'
                 )
-            elif requested.own and all(owner.uid != task.pod.metadata.uid for owner in claim.metadata.owner_references):
+            elif requested.own and all(owner.uid != pod.metadata.uid for owner in claim.metadata.owner_references):
                 pod_volumes.problem = f'persistentvolumeclaim "{name}" was not created for the pod'
             elif claim.metadata.deletion_timestamp is not None:
                 pod_volumes.problem = f'persistentvolumeclaim "{name}" is being deleted'
@@ -251,11 +245,9 @@ class VolumeBinding:
         yield NodeRejection(NO_SPACE, ~bindable & without_space, final=True)
         yield NodeRejection(BIND_CONFLICT, ~bindable & ~without_space, final=True)
 
+    @once_by("spec.storage_class_name")
     def _available_volumes(self, claim: Claim) -> AvailableVolumes:
-        name = claim.spec.storage_class_name
-        if name not in self._available_by_class:
-            self._available_by_class[name] = AvailableVolumes(self._tables.open_volumes.get(name, ()), self._traits)
-        return self._available_by_class[name]
+        return AvailableVolumes(self._tables.open_volumes.get(claim.spec.storage_class_name, ()), self._traits)
 
     def _reserved_volumes(self, claim: Claim) -> list[storage.PersistentVolume]:
         """Return the volumes that are reserved for this claim; it gets no other."""

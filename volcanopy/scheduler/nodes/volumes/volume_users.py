@@ -7,6 +7,7 @@ import numpy as np
 from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.scheduler.cache.claim_cache import attachable_volume
 from volcanopy.scheduler.ledger.cluster import Cluster
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE, ShapeTable
 from volcanopy.scheduler.model.task_status import ON_NODE, Status
@@ -22,7 +23,6 @@ class VolumeUsers:
         self._ledger = cluster.ledger
         self._claiming = claiming
         self._counts: dict[str, tuple[int, Ints, Ints]] = {}
-        self._limits: dict[str, Ints] = {}
 
     def of(self, claim: str) -> tuple[Rows, Rows]:
         """Return the tasks with a node that use a named claim: the staying ones and the terminating ones."""
@@ -82,15 +82,12 @@ class VolumeUsers:
         storage_class = claim_tables.classes.get(claim.spec.storage_class_name)
         return attachable_volume(claim, claim_tables.volumes.get(claim.spec.volume_name), storage_class)
 
+    @once
     def limit(self, driver: str) -> Ints | None:
         """Return (N,) the maximum number of volumes of a driver per node; None if no node reports one."""
-        if driver not in self._limits:
-            nodes: Mapping[str, storage.CSINode] = self._cluster.snapshot.claim_tables.csi_nodes
-            names = self._cluster.snapshot.nodes.names
-            self._limits[driver] = np.fromiter(
-                (_attach_limit(nodes.get(name), driver) for name in names), np.int64, len(names)
-            )
-        limits = self._limits[driver]
+        nodes: Mapping[str, storage.CSINode] = self._cluster.snapshot.claim_tables.csi_nodes
+        names = self._cluster.snapshot.nodes.names
+        limits = np.fromiter((_attach_limit(nodes.get(name), driver) for name in names), np.int64, len(names))
         return limits if (limits < _UNLIMITED).any() else None
 
 

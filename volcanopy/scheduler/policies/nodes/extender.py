@@ -12,6 +12,7 @@ from volcanopy.api.gates import Gate
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import JobView, QueueView, TaskView
 from volcanopy.scheduler.model.extender_port import Answer
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.resources import Floats, Mask, Rows
 from volcanopy.scheduler.model.task_status import PLACED
 from volcanopy.scheduler.nodes import extender_wire as wire
@@ -100,7 +101,6 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
         """Report the begin of the session."""
         self._down = ""
         self._wire = wire.Encoder(self.cluster)
-        self._interest: dict[int, bool] = {}
         self._rejections: dict[Hashable, _Answers] = {}
         self._ready: dict[Hashable, bool] = {}
         self._overused: dict[Hashable, Rejection | None] = {}
@@ -264,14 +264,11 @@ class Extender(Plugin[ExtenderArguments], Nodes, Victims, roles.Gate):
                 reason = f"extender: {_short(verdict.status)}"
                 answers.rejections[row] = (reason, verdict.code != wire.UNSCHEDULABLE)
 
+    @once_by("shape")
     def _concerns(self, task: TaskView) -> bool:
         if self.cluster.extender is None:
             return False
-        if not self.args.managed:
-            return True
-        if task.shape not in self._interest:
-            self._interest[task.shape] = wire.requests_any(self.args.managed, task)
-        return self._interest[task.shape]
+        return not self.args.managed or wire.requests_any(self.args.managed, task)
 
     # Placements
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from volcanopy.api import names, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import PLACED
@@ -72,7 +73,6 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         """Number the groups."""
         self._codes, numbers = self.cluster.traits.label(LABEL)
         self._groups = tuple(numbers)
-        self._rules: dict[int, _Rules] = {}
         self._used: dict[int, tuple[int, Ints]] = {}
         self._queue = self.task_value(lambda task: NONE if task.job is None else task.job.queue.row)
 
@@ -112,13 +112,8 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         rules = self._of(self.cluster.queue(self._queue(task)))
         return np.array([*(rules.score(group, self.args.ordered) for group in self._groups), 0.0])
 
+    @once_by("row")
     def _of(self, queue: QueueView) -> _Rules:
-        rules = self._rules.get(queue.row)
-        if rules is None:
-            rules = self._rules[queue.row] = self._read(queue)
-        return rules
-
-    def _read(self, queue: QueueView) -> _Rules:
         objects = self.cluster.snapshot.queues.objects
         line = queue.line.tolist() if self.hierarchy else [queue.row]
         affinities = (item.spec.affinity for item in (objects[row] for row in line) if item is not None)

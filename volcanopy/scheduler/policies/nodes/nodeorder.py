@@ -16,6 +16,7 @@ from pydantic import Field
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.resources import Floats, Ints, Rows
 from volcanopy.scheduler.nodes.pods.interpod_affinity import InterPodAffinity
 from volcanopy.scheduler.nodes.pods.pod_counts import PodCounts
@@ -71,7 +72,6 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
 
     def open(self) -> None:
         """Prepare the scores of shapes, which are computed when a task needs them."""
-        self._traits: dict[int, _Traits] = {}
         shapes = self.cluster.snapshot.shapes
         self._claiming = frozenset(shape for shape in shapes.claiming if shapes.specs[shape].resource_claims)
         counts = PodCounts(self.cluster)
@@ -118,15 +118,10 @@ class NodeOrder(Nodes, Plugin[NodeOrderArguments]):
         parts = [(row, part) for row, each in enumerate(traits) for part in each.parts]
         return np.array([[each.constant] for each in traits]), parts
 
+    @once_by("shape")
     def _traits_of(self, task: TaskView) -> _Traits:
-        traits = self._traits.get(task.shape)
-        if traits is None:
-            shapes, of_nodes = self.cluster.snapshot.shapes, self.cluster.traits
-            traits = cached_of_shape(
-                of_nodes, "scores of shapes", shapes, self.args, task.shape, lambda: self._read(task)
-            )
-            self._traits[task.shape] = traits
-        return traits
+        shapes, of_nodes = self.cluster.snapshot.shapes, self.cluster.traits
+        return cached_of_shape(of_nodes, "scores of shapes", shapes, self.args, task.shape, lambda: self._read(task))
 
     def _read(self, task: TaskView) -> tuple[_Traits, bool]:
         """Return the scores of a shape, and whether none of them depends on pods."""

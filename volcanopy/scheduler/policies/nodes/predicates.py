@@ -17,6 +17,7 @@ from volcanopy.api import core
 from volcanopy.scheduler.ledger.cluster import NodesView
 from volcanopy.scheduler.ledger.domain_limits import DomainLimit, limited
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.plan import Claims
 from volcanopy.scheduler.model.resources import Floats, Index, Mask, Rows
 from volcanopy.scheduler.nodes.claims import ClaimFilter
@@ -98,7 +99,6 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
 
     def open(self) -> None:
         """Prepare the filters, which are computed when a shape needs them."""
-        self._filters: dict[int, _ShapeFilters] = {}
         args = self.args
         checks = VolumeChecks(args.volume_binding, args.volume_zone, args.node_volume_limits)
         self._claims = ClaimFilter(self.cluster, checks, args.dynamic_resources, args.volume_binding_timeout)
@@ -168,14 +168,10 @@ class Predicates(Nodes, Plugin[PredicatesArguments], ClaimAssignment):
                 result.append(NodeRejection(rejection.reason, mask, rejection.final, rejection.temporary))
         return result
 
+    @once_by("shape")
     def _of(self, task: TaskView) -> _ShapeFilters:
-        shape = task.shape
-        known = self._filters.get(shape)
-        if known is None:
-            shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
-            known = cached_of_shape(traits, "filters of shapes", shapes, self.args, shape, lambda: self._read(task))
-            self._filters[shape] = known
-        return known
+        shapes, traits = self.cluster.snapshot.shapes, self.cluster.traits
+        return cached_of_shape(traits, "filters of shapes", shapes, self.args, task.shape, lambda: self._read(task))
 
     def _read(self, task: TaskView) -> tuple[_ShapeFilters, bool]:
         """Return the filters of a shape, and whether none of them depends on pods."""

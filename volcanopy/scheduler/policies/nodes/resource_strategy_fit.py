@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from volcanopy.api import core, names
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Axis, Floats, Ints, Mask
 from volcanopy.scheduler.nodes.scores.resource_weights import Strategies, weighted_mean
 from volcanopy.scheduler.policy.plugin import Arguments, Names, NodeRejection, Plugin
@@ -112,7 +113,6 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         self._scarce_sum = sum(args.sra.resource_weight.get(name, 1) for name in args.sra.resources)
         self._devices = [axis.index[name] for name in args.proportional.resources if name in axis]
         self._annotations = self.task_value(lambda task: _annotations_of(task.pod))
-        self._own: dict[tuple[str, str], Strategies] = {}
 
     def reject(self, task: TaskView, nodes: NodesView) -> Iterable[NodeRejection]:
         """Nodes where a task without devices would use the cpu and memory reserved for idle devices."""
@@ -143,9 +143,21 @@ class ResourceStrategyFit(Nodes, Plugin[ResourceStrategyFitArguments]):
         own = self._annotations(task)
         if own is None:
             return self._configured
-        if own not in self._own:
-            self._own[own] = _own_strategies(self.cluster.axis, *own)
-        return self._own[own]
+        return self._own_strategies(*own)
+
+    @once
+    def _own_strategies(self, kind: str, text: str) -> Strategies:
+        """The strategies of a pod's annotations; empty where they are malformed, and then all nodes score the same."""
+        axis = self.cluster.axis
+        nothing = Strategies.of(axis, {})
+        try:
+            weights = json.loads(text)
+        except ValueError:
+            return nothing
+        is_valid = kind in {"LeastAllocated", "MostAllocated"} and isinstance(weights, dict)
+        if not is_valid or not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
+            return nothing
+        return _ordered(axis, {str(name): (weight, kind) for name, weight in weights.items()})
 
     def _spare(self, request: Ints, nodes: NodesView) -> Floats:
         """100 for nodes without any scarce resource, less the more they have; 0 where a requested resource does not exist."""
@@ -162,19 +174,6 @@ def _annotations_of(pod: core.Pod) -> tuple[str, str] | None:
     notes = pod.metadata.annotations
     kind = notes.get(SCORING_KEY)
     return None if kind is None else (kind, notes.get(WEIGHT_KEY, ""))
-
-
-def _own_strategies(axis: Axis, kind: str, text: str) -> Strategies:
-    """The strategies of a pod's annotations; empty where they are malformed, and then all nodes score the same."""
-    nothing = Strategies.of(axis, {})
-    try:
-        weights = json.loads(text)
-    except ValueError:
-        return nothing
-    is_valid = kind in {"LeastAllocated", "MostAllocated"} and isinstance(weights, dict)
-    if not is_valid or not all(isinstance(weight, int) and weight > 0 for weight in weights.values()):
-        return nothing
-    return _ordered(axis, {str(name): (weight, kind) for name, weight in weights.items()})
 
 
 def _ordered(axis: Axis, strategies: Mapping[str, tuple[int, str]]) -> Strategies:

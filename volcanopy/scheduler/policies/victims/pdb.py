@@ -8,6 +8,7 @@ from volcanopy.api import core
 from volcanopy.api.builtin import policy
 from volcanopy.api.scheduling import Subjects
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.selectors import PodSelector, SelectorIndex, matches
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
@@ -39,7 +40,6 @@ class Pdb(Plugin[PdbArguments], Victims):
             for budget in self.cluster.snapshot.budgets
         )
         self._index = SelectorIndex(enumerate(selectors))
-        self._budgets_of_task: dict[int, tuple[int, ...]] = {}
 
     def unprotected(
         self, preemptor: TaskView | None, victims: Sequence[TaskView], purpose: Purpose
@@ -59,15 +59,12 @@ class Pdb(Plugin[PdbArguments], Victims):
                 allowed.append(victim)
         return allowed
 
+    @once_by("row")
     def _of(self, task: TaskView) -> tuple[int, ...]:
         """Return the budgets from which the eviction of a pod is deducted."""
-        known = self._budgets_of_task.get(task.row)
-        if known is None:
-            pod, budgets = task.pod, self.cluster.snapshot.budgets
-            numbers: Iterable[int] = self._index.candidates(pod, {}) if self._may_protect(task) else ()
-            known = tuple(number for number in numbers if _selects(budgets[number], pod))
-            self._budgets_of_task[task.row] = known
-        return known
+        pod, budgets = task.pod, self.cluster.snapshot.budgets
+        numbers: Iterable[int] = self._index.candidates(pod, {}) if self._may_protect(task) else ()
+        return tuple(number for number in numbers if _selects(budgets[number], pod))
 
     def _may_protect(self, task: TaskView) -> bool:
         """Return whether the submitter of the job of a task may protect pods in its queue."""
