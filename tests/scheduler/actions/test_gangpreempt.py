@@ -10,9 +10,9 @@ from tests.scheduler.properties import seen
 from volcanopy.api import core
 from volcanopy.api.config_file import ConfigError
 from volcanopy.scheduler.actions.evict.candidates import Candidates
+from volcanopy.scheduler.actions.evict.evicting_actions import GangArguments
 from volcanopy.scheduler.actions.evict.eviction_bundles import Bundles
 from volcanopy.scheduler.actions.evict.eviction_cost import EvictionCosts
-from volcanopy.scheduler.actions.evict.gang_eviction import GangArguments
 from volcanopy.scheduler.actions.evict.rules import rules_for
 from volcanopy.scheduler.core import builtin, schedule
 from volcanopy.scheduler.engine.session import Session

@@ -1,8 +1,7 @@
 """consolidate: move running pods to other nodes, so that a gang that waits for nodes starts and every moved job runs again.
 
 1. Take the waiting gangs in order, those that lack members, have waited ``after``, and whose total fits the free resources.
-2. Rank the nodes by the least work that is lost when movable pods (:mod:`.movable_pods`) free enough there for a pod
-   of the gang.
+2. Rank the nodes by the least work that is lost when movable pods free enough there for a pod of the gang.
 3. Add the movable pods of one node after the other, up to ``maxPods``, until the gang and all of them have nodes by
    their amounts (:mod:`.allocate.vector_packing`). Leave out each unit without which this is still so.
 4. Give up if more work is lost than ``maxLostWork`` for each pod of the gang that starts.
@@ -10,6 +9,10 @@
 
 Moved pods are of jobs of no higher priority than the gang's, in any queue: each has its node again as soon as it has
 terminated, and the shares of queues do not change.
+
+Movable are the pods of jobs whose pod group has the annotation ``volcanopy.io/movable: "true"`` or
+``volcanopy.io/preemptable: "true"``. A pod above the minimum of its job is a unit of its own; without such pods the job is
+moved whole: a gang of which some members are missing loses the work of the others as well.
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,13 +22,16 @@ from functools import cached_property
 import numpy as np
 from pydantic import Field
 
+from volcanopy.api import names
 from volcanopy.scheduler.actions.allocate.running_gangs import place_first
 from volcanopy.scheduler.actions.allocate.vector_packing import packing
-from volcanopy.scheduler.actions.movable_pods import Unit, movable_units
+from volcanopy.scheduler.actions.evict.eviction_cost import TaskCosts
 from volcanopy.scheduler.engine import defaults
 from volcanopy.scheduler.engine.session import Session
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.resources import Ints, Rows
+from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.durations import Duration, seconds
 from volcanopy.scheduler.policy.plugin import Arguments
 from volcanopy.scheduler.policy.registry import action
@@ -47,10 +53,25 @@ class ConsolidateArguments(Arguments):
 
 
 @dataclass(frozen=True, eq=False)
+class _Unit:
+    """Tasks of one job that are moved together, with their nodes, requests and lost work."""
+
+    rows: Rows
+    nodes: Rows
+    requests: Ints
+    """(R, k)"""
+    seconds: int
+    """How long the tasks have been running, in sum."""
+    work: int
+    """The work that is lost with them, as :mod:`volcanopy.scheduler.actions.evict.eviction_cost` defines it."""
+    priority: int
+
+
+@dataclass(frozen=True, eq=False)
 class _Move:
     """Nodes for the tasks of a gang and of the units that are moved for it."""
 
-    units: tuple[Unit, ...]
+    units: tuple[_Unit, ...]
     tasks: Rows
     nodes: Rows
 
@@ -79,8 +100,8 @@ class _Search:
     """The gangs without a move, by their shapes and priority."""
 
     @cached_property
-    def _units(self) -> list[Unit]:
-        return movable_units(self.session, seconds(self.arguments.cooldown))
+    def _units(self) -> list[_Unit]:
+        return _movable_units(self.session, seconds(self.arguments.cooldown))
 
     @cached_property
     def _tasks(self) -> dict[int, Rows]:
@@ -108,7 +129,7 @@ class _Search:
         return move
 
     def _search(self, job: JobView, tasks: Rows) -> _Move | None:
-        units: list[Unit] = []
+        units: list[_Unit] = []
         for more in self._by_node(job, tasks):
             units += [unit for unit in more if unit not in units]
             if sum(len(unit.rows) for unit in units) > self.arguments.most_pods:
@@ -117,7 +138,7 @@ class _Search:
                 return self._smallest(tasks, units, len(tasks) * seconds(self.arguments.most_work))
         return None
 
-    def _smallest(self, tasks: Rows, units: Sequence[Unit], most_work: float) -> _Move | None:
+    def _smallest(self, tasks: Rows, units: Sequence[_Unit], most_work: float) -> _Move | None:
         """Return the move without the units that it does not need; None if more than ``most_work`` is lost."""
         needed = list(units)
         for unit in sorted(units, key=lambda unit: -unit.work):
@@ -127,7 +148,7 @@ class _Search:
         move = self._packed(tasks, needed)
         return move if sum(unit.seconds for unit in needed) <= most_work else None
 
-    def _packed(self, tasks: Rows, units: Sequence[Unit]) -> _Move | None:
+    def _packed(self, tasks: Rows, units: Sequence[_Unit]) -> _Move | None:
         """Return nodes for the tasks of a gang and of these units, None if there are none."""
         session = self.session
         rows = np.concatenate([tasks, *(unit.rows for unit in units)])
@@ -145,10 +166,10 @@ class _Search:
                 return _Move(tuple(units), rows, nodes[chosen])
         return None
 
-    def _by_node(self, job: JobView, tasks: Rows) -> list[list[Unit]]:
+    def _by_node(self, job: JobView, tasks: Rows) -> list[list[_Unit]]:
         """Return by node the units that free enough there for a pod of the gang, those with the least lost work first."""
         session, snapshot = self.session, self.session.snapshot
-        by_node: dict[int, list[Unit]] = {}
+        by_node: dict[int, list[_Unit]] = {}
         for unit in self._units:
             if unit.priority <= job.priority and snapshot.tasks.job[unit.rows[0]] != job.row:
                 for node in np.unique(unit.nodes).tolist():
@@ -180,9 +201,9 @@ class _Search:
         return np.array(rows, dtype=np.intp)
 
 
-def _enough(units: Sequence[Unit], node: int, lacking: Ints) -> list[Unit]:
+def _enough(units: Sequence[_Unit], node: int, lacking: Ints) -> list[_Unit]:
     """Return the first units that free as much of a node as is lacking, none if all together do not."""
-    chosen: list[Unit] = []
+    chosen: list[_Unit] = []
     for unit in units:
         if (lacking <= 0).all():
             break
@@ -214,3 +235,62 @@ def _apply(session: Session, job: JobView, move: _Move) -> bool:
             return False
         session.commit(statement, job.key, moves={row: places[row] for row in sorted(evicted)})
     return True
+
+
+def _movable_units(session: Session, cooldown: float) -> list[_Unit]:
+    """Return the units of all movable jobs, those with the least lost work first; of jobs that rested ``cooldown`` seconds."""
+    snapshot = session.snapshot
+    running = np.flatnonzero((session.ledger.status == Status.RUNNING) & np.isin(snapshot.tasks.job, session.job_rows))
+    costs = TaskCosts(snapshot, running)
+    units = [unit for row in session.job_rows.tolist() for unit in _of_job(session, costs, row, cooldown)]
+    keys = snapshot.tasks.keys
+    return sorted(units, key=lambda unit: (unit.priority, unit.work, str(keys[unit.rows[0]])))
+
+
+def _of_job(session: Session, costs: TaskCosts, row: int, cooldown: float) -> Sequence[_Unit]:
+    snapshot, job = session.snapshot, JobView(session.ledger, row)
+    if not _is_movable(session, job, cooldown):
+        return ()
+    rows = session.ordered(job.tasks(Status.BINDING, Status.BOUND, Status.RUNNING))
+    surplus = job.ready_count - job.min_available
+    if any(role.minimum > 0 for role in job.roles):
+        surplus = 0
+    parts = [rows[at : at + 1] for at in range(len(rows) - min(surplus, len(rows)), len(rows))] or [rows]
+    return [
+        _Unit(
+            rows=part,
+            nodes=session.ledger.node[part].astype(np.intp),
+            requests=snapshot.requests(part),
+            seconds=int(costs.seconds[part].sum()),
+            work=int(costs.lost_work[part].sum()),
+            priority=job.priority,
+        )
+        for part in parts
+        if len(part) and _can_move(session, part)
+    ]
+
+
+def _is_movable(session: Session, job: JobView, cooldown: float) -> bool:
+    """Return whether a job is declared movable, runs whole, is in no held queue, and was not moved within the cooldown."""
+    snapshot, group, now = session.snapshot, job.group, session.snapshot.now.timestamp()
+    declared = job.preemptable or pod_fields.flag(group.metadata, names.MOVABLE, absent=False)
+    if not declared or snapshot.jobs.structured[job.row] or job.row in snapshot.moves.jobs:
+        return False
+    if job.count(Status.RELEASING, Status.PENDING, Status.PIPELINED, Status.ALLOCATED) or not job.count(Status.RUNNING):
+        return False
+    stops = snapshot.queues.terms.stops
+    if stops is not None and stops.held[snapshot.jobs.queue[job.row]]:
+        return False
+    return group.status.moved_at is None or now >= group.status.moved_at.timestamp() + cooldown
+
+
+def _can_move(session: Session, rows: Rows) -> bool:
+    """Return whether all of these tasks run, may be evicted, and could run on other nodes by their amounts alone."""
+    snapshot = session.snapshot
+    if (session.ledger.status[rows] != Status.RUNNING).any() or not snapshot.tasks.preemptable[rows].all():
+        return False
+    tasks = [TaskView(session.ledger, row) for row in rows.tolist()]
+    plain = all(
+        task.shape not in snapshot.shapes.claiming and session.hooks.follows_from_columns(task) for task in tasks
+    )
+    return plain and len(session.hooks.evictable(tasks)) == len(tasks)

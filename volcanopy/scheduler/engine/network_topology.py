@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
+from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
+from volcanopy.scheduler.model import topology
 from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
 from volcanopy.scheduler.nodes.scores.resource_weights import gathered
+from volcanopy.scheduler.policy.dispatch import Hooks
 from volcanopy.scheduler.policy.plugin import Arguments, Plugin
 from volcanopy.scheduler.policy.roles import Nodes
 
@@ -208,3 +210,43 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         for row, line in enumerate(table.lines):
             at[row, table.tiers[line] - self._lowest] = line
         return np.power(self.args.fading, (tiers - 1).astype(np.float64)), at
+
+
+class Hypernodes:
+    """The hypernodes of a session in which jobs and sub-groups with a network topology are placed, in the order of the attempts.
+
+    The plugin leaves out those of insufficient resources and orders the others; its switches turn that off. Without it the lowest
+    tiers are tried first.
+    """
+
+    def __init__(self, cluster: Cluster, hooks: Hooks) -> None:
+        self._cluster = cluster
+        self._table = cluster.snapshot.hypernodes
+        self._grouping = hooks.first_policy(NetworkTopologyAware, "enabledHyperNodeGradient")
+        self._scoring = hooks.first_policy(NetworkTopologyAware, "enabledHyperNodeOrder")
+
+    def groups(self, requester: JobView | SubJobView, root: int, *, to_evict: bool = False) -> list[Rows]:
+        """Return groups of hypernodes below ``root`` in which a job or sub-group can be placed, the best group first.
+
+        It is ``[[root]]`` without a topology. Tasks that have a place restrict the domains of the others. ``to_evict``: pods
+        are evicted there.
+        """
+        table = self._table
+        network = requester.topology if isinstance(requester, SubJobView) else requester.group.spec.network_topology
+        tier = topology.bound(network, table)
+        if tier is None:
+            return [np.array([root], dtype=np.intp)]
+        spanned = self._cluster.spanned(requester.tasks())
+        if spanned != NONE:
+            spanned = table.widest(spanned, tier)
+            if spanned == NONE or not (table.holds[spanned, root] or table.holds[root, spanned]):
+                return []
+            root = root if table.holds[spanned, root] else spanned
+        rows = table.below(root, tier)
+        return table.by_tier(rows) if self._grouping is None else self._grouping.groups(requester, rows, to_evict)
+
+    def scores(self, part: SubJobView, hypernodes: Rows) -> Floats:
+        """(M,): how well each of these hypernodes suits a sub-group: larger is better."""
+        if self._scoring is None:
+            return np.zeros(len(hypernodes), dtype=np.float64)
+        return self._scoring.scores(part, hypernodes)

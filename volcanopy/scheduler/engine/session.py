@@ -15,8 +15,8 @@ import numpy as np
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine.alternatives import Alternatives
 from volcanopy.scheduler.engine.gangs import Gangs
-from volcanopy.scheduler.engine.hypernodes import Hypernodes
 from volcanopy.scheduler.engine.job_order import JobOrders
+from volcanopy.scheduler.engine.network_topology import Hypernodes
 from volcanopy.scheduler.engine.node_selection import Placement
 from volcanopy.scheduler.engine.queue_limits import QueueLimits
 from volcanopy.scheduler.engine.rejections import Rejections

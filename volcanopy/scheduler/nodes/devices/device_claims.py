@@ -4,7 +4,7 @@ An allocated claim without a user does not restrict its pod: it is allocated ane
 the pod alone, whose devices are left from a bind that a restart interrupted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import DeviceId
 from volcanopy.scheduler.model.once import once_by
 from volcanopy.scheduler.model.plan import DeviceChoice
-from volcanopy.scheduler.model.resources import Floats, Mask, Rows
+from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.nodes.assumed_claims import AssumedClaims
 from volcanopy.scheduler.nodes.devices import device_inventory
@@ -29,7 +29,7 @@ from volcanopy.scheduler.nodes.devices.device_allocation import (
     have_alternatives,
     preference,
 )
-from volcanopy.scheduler.nodes.devices.free_devices import FreeDevices
+from volcanopy.scheduler.nodes.devices.device_inventory import Inventory, Matching
 from volcanopy.scheduler.nodes.traits import node_affinity
 from volcanopy.scheduler.policy.plugin import NodeRejection
 
@@ -59,6 +59,60 @@ class PodDevices:
         if any(claim.status.allocation is not None for claim in self.unallocated):
             return None  # what they hold is free for them alone
         return equal_requests(self.unallocated)
+
+
+class FreeDevices:
+    """The devices that are neither allocated nor assumed, in the state of a session."""
+
+    def __init__(self, cluster: Cluster, assumed: AssumedClaims, inventory: Inventory) -> None:
+        self._assumed = assumed
+        self._devices = inventory
+        ids = inventory.ids
+        taken = [ids[device] for device in cluster.snapshot.claim_tables.taken_devices if device in ids]
+        self._allocated: Mask = np.zeros(len(ids), dtype=np.bool_)
+        self._allocated[taken] = True
+        self._free: Mask = ~self._allocated
+        self._counts: dict[int, tuple[Matching, Ints]] = {}
+        self._changed: list[int] = []
+        self._seen = 0  # How many changes of assumed devices are counted.
+
+    def free(self) -> Mask:
+        """(D,): which of the devices are free."""
+        self._sync()
+        return self._free
+
+    def changed(self) -> Sequence[int]:
+        """The rows of the nodes whose devices were assumed or became free during the session, in order."""
+        self._sync()
+        return self._changed
+
+    def count(self, request: devices.ExactRequest) -> tuple[Ints, Mask]:
+        """(N,): how many free devices match a request on each node, and where it cannot be evaluated."""
+        self._sync()
+        matching = self._devices.matching(request)
+        known = self._counts.get(id(matching))
+        if known is None:
+            where = self._devices.node[matching.devices & self._free]
+            known = matching, np.bincount(where, minlength=len(matching.failed))
+            self._counts[id(matching)] = known
+        return known[1], matching.failed
+
+    def _sync(self) -> None:
+        assumed, ids = self._assumed.devices(), self._devices.ids
+        changed = self._assumed.changed_devices[self._seen :]
+        self._seen += len(changed)
+        for device in dict.fromkeys(changed):
+            number = ids.get(device)
+            if number is None:
+                continue
+            is_free = not self._allocated[number] and device not in assumed
+            if is_free != self._free[number]:
+                node = int(self._devices.node[number])
+                self._free[number] = is_free
+                self._changed.append(node)
+                for matching, counts in self._counts.values():
+                    if matching.devices[number]:
+                        counts[node] += 1 if is_free else -1
 
 
 class DynamicResources:
