@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from volcanopy.api import core
-from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
+from volcanopy.scheduler.model.job_tables import CREATION_TIME
 from volcanopy.scheduler.model.plan import SetPodGroup
 from volcanopy.services.scheduler.state.statuses import group_status
 from volcanopy_testing.cycles import Simulation

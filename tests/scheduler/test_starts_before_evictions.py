@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests import nightly
 from volcanopy.api import core
 from volcanopy.scheduler.core import builtin
-from volcanopy.scheduler.model.blocked_jobs import CREATION_TIME
+from volcanopy.scheduler.model.job_tables import CREATION_TIME
 from volcanopy.scheduler.model.plan import Bind, Evict, Explain, Nominate, Plan, SetPodGroup
 from volcanopy.scheduler.model.task_status import Status
 from volcanopy.scheduler.policy.config import SchedulerConfig, parse

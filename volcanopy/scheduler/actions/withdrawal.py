@@ -7,8 +7,8 @@ An admitted job gives way to a later one of higher priority:
 2. If the job is admitted without all of them, the fewest are withdrawn with which it is, from the last in order.
 3. They wait for admission again, each in its turn.
 
-Jobs that are blocked (:mod:`~volcanopy.scheduler.model.blocked_jobs`) do not count for maxRunningJobs. When they can start,
-more jobs than that may be admitted: then the admissions of the last ones are withdrawn.
+Jobs that are blocked (:meth:`~volcanopy.scheduler.model.job_tables.JobTable.blocked`) do not count for maxRunningJobs. When they
+can start, more jobs than that may be admitted: then the admissions of the last ones are withdrawn.
 """
 
 from bisect import bisect_left

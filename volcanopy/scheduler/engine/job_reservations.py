@@ -6,11 +6,12 @@
 4. Else the nodes of the plan are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from volcanopy.api.builtin import pod_claims, storage
 from volcanopy.api.gates import Gate
 from volcanopy.scheduler.engine import reservation_planner as planner
 from volcanopy.scheduler.engine.reserved_job import ReservedJob
@@ -21,7 +22,7 @@ from volcanopy.scheduler.model.messages import QuotaMessage
 from volcanopy.scheduler.model.resources import Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import Status
-from volcanopy.scheduler.nodes.pods.kept_out import is_kept_out
+from volcanopy.scheduler.nodes.traits.node_affinity import domains
 from volcanopy.scheduler.policy.plugin import Rejection
 
 EqualTasks = Sequence[tuple[TaskView, int]]
@@ -130,7 +131,7 @@ class JobReservations:
         plan = reserved.plan
         reserved.until = self._now if plan is None else plan.until
         reserved.fits = plan is None or plan.start <= self._now
-        if reserved.fits_in(usable) and is_kept_out(self._cluster, equal_tasks, usable):
+        if reserved.fits_in(usable) and _is_kept_out(self._cluster, equal_tasks, usable):
             return None
         reserved.likely = plan.likely if plan and self._basis != "walltime" else 0.0
         return reserved
@@ -203,3 +204,32 @@ def is_ample(cluster: Cluster, free: Ints, jobs: Sequence[int]) -> bool:
     for row in rows[np.unique(table.shape[rows], return_index=True)[1]].tolist():
         part = replace(part, nodes=part.nodes & ~cluster.queries.infeasible_nodes(cluster.task(row)))
     return planner.has_capacity(part, free)
+
+
+def _is_kept_out(cluster: Cluster, shapes: Iterable[tuple[TaskView, int]], free: Ints) -> bool:
+    """Whether host ports, anti-affinity or ReadWriteOncePod claims keep out a gang where (R, N) are free.
+
+    ``shapes`` are a task of each shape and how many such tasks there are.
+    Affinity, spread constraints and different shapes that exclude each other are not judged: they depend on the order.
+    """
+    return any(_slots(cluster, task, free) < count for task, count in shapes)
+
+
+def _slots(cluster: Cluster, task: TaskView, free: Ints) -> float:
+    """Return an upper bound on the number of equal tasks that can be placed now; infinity where pods do not matter."""
+    terms = task.terms
+    has_ports = bool(task.spec.host_ports)
+    anti_affinity = () if terms is None else terms.anti_affinity
+    claims = [cluster.snapshot.claim_tables.claims.get(claim.key) for claim in pod_claims.volumes(task.pod)]
+    exclusive = any(claim is not None and storage.EXCLUSIVE in claim.spec.access_modes for claim in claims)
+    if not (anti_affinity or has_ports or exclusive) or (terms is not None and (terms.affinity or terms.spread)):
+        return float("inf")
+    allowed = (np.maximum(free, 0) >= task.request.values[:, None]).all(axis=0)
+    allowed &= ~cluster.queries.infeasible_nodes(task)
+    for rejection in cluster.queries.rejections(task, cluster.nodes()):
+        allowed &= ~rejection.nodes
+    own = [domains(term.topology_key, cluster.traits) for term in anti_affinity if term.selector in task.matched]
+    numbers = [topology.numbers[allowed] for topology in own]
+    counts = [len(np.unique(each[each > 0])) + int((each == 0).sum()) for each in numbers]  # 0: nodes without the label
+    slots = [*counts, *([int(allowed.sum())] if has_ports else []), *([1] if exclusive else [])]
+    return min(slots, default=float("inf")) if allowed.any() else 0

@@ -1,7 +1,7 @@
 """Jobs whose pods are being created: a mandatory plugin that leaves them what they would preempt for.
 
 An admitted job gets its pods some moments later. With an action that preempts, pods of jobs of lower priority of its queue that
-start meanwhile would be evicted at once. They wait until its pods exist or are gone (:mod:`..model.blocked_jobs`), unless so
+start meanwhile would be evicted at once. They wait until its pods exist or are gone (:meth:`.JobTable.blocked`), unless so
 much is free that they cannot be in its way. Its pods are taken to be equal, and to run on every node without taints.
 """
 

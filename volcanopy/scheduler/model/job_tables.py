@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,12 @@ from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.once import once
 from volcanopy.scheduler.model.queue_limits import Submitter
 from volcanopy.scheduler.model.resources import Columns, Index, Ints, Mask, Rows
-from volcanopy.scheduler.model.task_status import READY
+from volcanopy.scheduler.model.task_status import HOLDING, READY, VALID, Status
 
 Objects = NDArray[np.object_]
 _READY = np.flatnonzero(READY)[:, None]
+CREATION_TIME = timedelta(minutes=1)
+"""How long after the admission of a job, or the creation of its last pod, the pods that it lacks are expected to be created."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,26 @@ class JobTable:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def blocked(self, gated: Ints, newest: NDArray[np.float64], now: datetime) -> Mask:
+        """(J,): the jobs without pods on nodes whose minimum needs pods that are gated, rejected or gone.
+
+        They cannot start whatever is free: nothing is reserved for them, and they use up no limit. ``gated`` (J,) are the
+        pending pods with scheduling gates, or that wait for the next attempt to bind them. Pods are rejected by the API
+        server. Pods of an admitted job that do not exist :data:`CREATION_TIME` after the admission and after its ``newest``
+        (J,) pending pod was created, in seconds since the epoch, are gone: very many pods take longer to create.
+        """
+        blocked = np.zeros(len(self), dtype=np.bool_)
+        rows = self.unsettled_rows
+        counts = self.counts[:, rows]
+        rows = rows[self.grouped[rows] & ~counts[HOLDING].any(axis=0) & (counts[Status.RELEASING] == 0)]
+        created, minimum = self.counts[:, rows][VALID].sum(axis=0), self.min_available[rows]
+        last = np.maximum(self.admitted[rows], newest[rows])
+        overdue = now.timestamp() - last >= CREATION_TIME.total_seconds()
+        missing = self.pods_rejected[rows] | (self.in_phase("Inqueue")[rows] & overdue)
+        missing |= (gated[rows] > 0) & (created >= minimum)
+        blocked[rows] = missing & (created - gated[rows] < minimum)
+        return blocked
 
     @once
     def in_phase(self, phase: str) -> Mask:

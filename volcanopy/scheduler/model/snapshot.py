@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import pod_claims, policy
 from volcanopy.scheduler.model import queue_policy
-from volcanopy.scheduler.model.blocked_jobs import blocked_jobs
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.claim_tables import AssignedPods, ClaimTables
 from volcanopy.scheduler.model.job_tables import JobTable, Objects, RoleTable
@@ -324,7 +323,7 @@ class Snapshot:
         gated = np.bincount(table.job[rows[table.gated[rows]]], minlength=len(self.jobs))
         newest = np.zeros(len(self.jobs))
         np.maximum.at(newest, table.job[rows], table.created[rows])
-        return blocked_jobs(self.jobs, gated, newest, self.now)
+        return self.jobs.blocked(gated, newest, self.now)
 
     @cached_property
     def _pending(self) -> Rows:

@@ -18,11 +18,14 @@ from volcanopy.scheduler.policy.plugin import Rejection
 
 def exceeds(amounts: Ints, limit: list[int], request: Ints, pods: int) -> bool:
     """Return whether (R,) amounts exceed a limit in a resource of the request other than ``pods``, a row number."""
-    # There are few resources: lists are faster than arrays.
-    if not any(map(operator.gt, amounts.tolist(), limit)):
-        return False
-    columns = zip(request.tolist(), amounts.tolist(), limit, strict=True)
-    return any(own > 0 and units > most and dim != pods for dim, (own, units, most) in enumerate(columns))
+    units = amounts.tolist()  # there are few resources: lists are faster than arrays
+    return any(map(operator.gt, units, limit)) and bool(exceeded(units, limit, request.tolist(), pods))
+
+
+def exceeded(amounts: Iterable[int], limit: Iterable[int], request: Iterable[int], pods: int) -> list[int]:
+    """Return the resources of a request other than ``pods``, a row number, in which amounts exceed a limit."""
+    columns = enumerate(zip(request, amounts, limit, strict=True))
+    return [dim for dim, (own, units, most) in columns if own > 0 and units > most and dim != pods]
 
 
 class Bound(NamedTuple):
@@ -139,7 +142,8 @@ class QueueQuota:
         if not guaranteed and kind == "capability" and self._is_of_cluster(row, requested, now, most):
             kind, now, most = "cluster", self._used(), total
         # The request exceeds the total of the cluster in a resource other than the count of pods, or is open.
-        if guaranteed or not requested or self._exceeded(requested, now, total):
+        beside = map(operator.add, now, requested) if requested else ()
+        if guaranteed or not requested or exceeded(beside, total, requested, self._pods):
             free = tuple([max(whole - used, 0) for whole, used in zip(total, self._used(), strict=True)])
         amounts = requested, now, most, tuple(reserved), parts
         message = QuotaMessage(kind, queues.names[row], self._cluster.axis.names, *amounts, guaranteed=guaranteed)
@@ -157,19 +161,13 @@ class QueueQuota:
             self._known_used = moves, tuple(self._cluster.ledger.queue_allocated.sum(axis=1).tolist())
         return self._known_used[1]
 
-    def _exceeded(self, requested: Amounts, allocated: Amounts, limit: Amounts) -> list[int]:
-        """Return the resources of a request, without the count of pods, of which it exceeds a limit."""
-        columns = enumerate(zip(requested, allocated, limit, strict=True))
-        return [dim for dim, (more, now, most) in columns if more > 0 and now + more > most and dim != self._pods]
-
     def _is_of_cluster(self, row: int, requested: Amounts, allocated: Amounts, limit: Amounts) -> bool:
         """Return whether an exceeded limit of a queue is what others leave of the cluster, who use all that is reserved."""
-        if not requested or not (exceeded := self._exceeded(requested, allocated, limit)):
+        after = map(operator.add, allocated, requested)
+        if not requested or not (dims := exceeded(after, limit, requested, self._pods)):
             return False
         total, used, own = self._total, self._used(), self._bounds.limit[:, row].tolist()
-        return all(
-            limit[dim] < min(own[dim], total[dim]) and used[dim] + requested[dim] > total[dim] for dim in exceeded
-        )
+        return all(limit[dim] < min(own[dim], total[dim]) and used[dim] + requested[dim] > total[dim] for dim in dims)
 
     def _guaranteed(self, row: int, limit: Ints) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Return other queues with what is guaranteed to them and not used, where it lowers this (R,) limit of a queue.
