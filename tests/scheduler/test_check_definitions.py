@@ -11,7 +11,7 @@ import volcanopy.scheduler.invariants
 from tests import nightly
 from volcanopy.api import core
 from volcanopy.scheduler.cache import shapes
-from volcanopy.scheduler.invariants import node_rules, queue_bounds, requests
+from volcanopy.scheduler.invariants import node_rules, plan_outcome, queue_bounds
 from volcanopy.scheduler.model import queue_shares, selectors
 from volcanopy_testing import random_worlds
 from volcanopy_testing.notation import snapshot
@@ -53,7 +53,7 @@ def _spec(rng: Random) -> core.PodSpec:
 def test_requests_agree() -> None:
     for seed in range(300):
         spec = _spec(Random(seed))
-        counted = {name: units for name, units in requests.request_of(spec).items() if units}
+        counted = {name: units for name, units in plan_outcome.request_of(spec).items() if units}
         assert counted == {name: units for name, units in shapes.request_of(spec).items() if units}, seed
 
 

@@ -1,6 +1,7 @@
 """The tables of the cluster state, without what changes them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 from volcanopy.api import core, topology_read
 from volcanopy.api.builtin import policy
 from volcanopy.scheduler.cache.claim_cache import ClaimCache
-from volcanopy.scheduler.cache.pod_writes import PodWrites
 from volcanopy.scheduler.cache.row_table import RowTable
 from volcanopy.scheduler.cache.shapes import Shapes
+from volcanopy.scheduler.model import pod_fields
 from volcanopy.scheduler.model.measures import Measured
+from volcanopy.scheduler.model.plan import Bind, Evict
 from volcanopy.scheduler.model.queue_limits import Submitters
 from volcanopy.scheduler.model.resources import Axis, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -79,6 +81,45 @@ ROLE_COLUMNS: dict[str, tuple[Any, Any]] = {
 }
 Counted = tuple[int, int, int, int, int, bool]
 """What decides how a task counts: status, job, node, role, shape, and whether it has a scheduling gate."""
+
+
+@dataclass
+class PodWrites:
+    """The assumed binds and evictions, and the pods whose bind or eviction was rejected; all by the key of the pod."""
+
+    binds: dict[str, tuple[str, str, Mapping[str, str]]] = field(default_factory=dict)
+    """The uid, the node and the annotations of assumed binds."""
+    evictions: dict[str, str] = field(default_factory=dict)
+    """The uid of assumed evictions."""
+    backoffs: dict[str, str] = field(default_factory=dict)
+    """The uid of pods whose next attempt is not due."""
+
+    def assume(self, effect: Bind | Evict, uid: str) -> None:
+        """Assume an effect on the pod of this uid."""
+        if isinstance(effect, Evict):
+            self.evictions[effect.pod] = uid
+        else:
+            self.binds[effect.pod] = uid, effect.node, effect.annotations
+
+    def concern(self, key: str, uid: str) -> bool:
+        """Whether there is anything about the pod of this uid."""
+        return uid in {self.binds.get(key, ("",))[0], self.evictions.get(key), self.backoffs.get(key)}
+
+    def drop(self, key: str) -> None:
+        """Drop what concerns a pod."""
+        for entries in (self.binds, self.evictions, self.backoffs):
+            if key in entries:
+                del entries[key]
+
+    def confirm(self, key: str, pod: core.Pod) -> None:
+        """Drop what this state of a pod shows, and what concerned another pod of its name."""
+        uid = pod.metadata.uid
+        if key in self.binds and (pod.spec.node_name or uid != self.binds[key][0] or pod_fields.is_over(pod)):
+            del self.binds[key]
+        if key in self.evictions and (pod.is_terminating or uid != self.evictions[key]):
+            del self.evictions[key]
+        if key in self.backoffs and uid != self.backoffs[key]:
+            del self.backoffs[key]
 
 
 class StateTables:
