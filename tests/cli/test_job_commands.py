@@ -125,6 +125,13 @@ def test_a_plan_shows_when_a_job_would_start_and_creates_nothing(volcanopy: Run)
     assert volcanopy("job", "get", "large").status == volcanopy("job", "get", "small").status == 1
 
 
+def test_a_plan_of_a_job_that_admission_rejects_fails(volcanopy: Run) -> None:
+    rejected = volcanopy("job", "run", "--name", "lost", "--image", "i", "--queue", "nowhere", "--plan")
+    assert rejected.status == 1
+    assert rejected.lines[0].startswith("BatchJob test-job-commands/lost rejected by admission: spec.queue: ")
+    assert "admission rejects 1 object: BatchJob test-job-commands/lost" in rejected.err
+
+
 def test_a_submitted_file_is_created_then_unchanged_then_configured(volcanopy: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     body = batch_job("file", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1})
@@ -229,6 +236,13 @@ def test_scale_changes_an_elastic_job_and_rejects_impossible_numbers(volcanopy: 
     assert (none.status, "use --replicas 1 or more" in none.sentence()) == (2, True)
     assert 'has no task "ps", only task' in volcanopy("job", "scale", "elastic", "-r", "2", "-t", "ps").sentence()
     volcanopy("job", "delete", "elastic")
+
+
+def test_scale_names_the_pods_that_would_be_too_few(volcanopy: Run) -> None:
+    submitted(volcanopy, batch_job("pair", 2, "1", duration="forever", minAvailable=2))
+    rejected = volcanopy("job", "scale", "pair", "--replicas", "1").sentence()
+    assert 'job "pair" has minAvailable 2 and would have 1 pod: use --replicas 2 or more' in rejected
+    volcanopy("job", "delete", "pair")
 
 
 def test_logs_are_followed_until_the_job_has_ended(volcanopy: Run) -> None:

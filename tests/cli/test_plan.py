@@ -245,7 +245,8 @@ def test_new_queues_and_hypernodes_are_reviewed_by_admission(
     rack: dict[str, Any] = {"kind": "HyperNode", "metadata": {"name": "rack"}, "spec": {"tier": 1, "members": [member]}}
     versions = {"Queue": names.SCHEDULING_V1BETA1, "HyperNode": names.TOPOLOGY_V1ALPHA1}
     new = "\n---\n".join(json.dumps({"apiVersion": versions[item["kind"]], **item}) for item in [*objects, rack])
-    plan_with(files(tmp_path, world=WORLD, new=new), PlanOptions())
+    with pytest.raises(CommandError, match=r"^admission rejects 3 objects: HyperNode rack, Queue heavy, Queue orphan$"):
+        plan_with(files(tmp_path, world=WORLD, new=new), PlanOptions())
     rejected = [line for line in capsys.readouterr().out.splitlines() if "rejected by admission" in line]
     assert [line.partition(": Invalid value: ")[0] for line in rejected] == [
         "HyperNode rack rejected by admission: spec.members[0].selector.regexMatch.pattern",
@@ -310,7 +311,8 @@ def test_the_next_job_of_a_cron_job_is_planned(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_malformed_quantity_of_a_new_job_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan_with(files(tmp_path, world=WORLD, job=NEW_JOB.replace("cpu: 3", "cpu: 50x")), PlanOptions())
+    with pytest.raises(CommandError, match=r"^admission rejects 1 object: BatchJob wide$"):
+        plan_with(files(tmp_path, world=WORLD, job=NEW_JOB.replace("cpu: 3", "cpu: 50x")), PlanOptions())
     assert (
         "BatchJob wide rejected by admission: spec.tasks[0].template.spec: '50x' is not a quantity: "
         "must be a number with an optional suffix, such as 500m, 2 or 1.5Gi"

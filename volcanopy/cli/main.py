@@ -135,7 +135,8 @@ def plan_command(
     """Print the scheduler's decisions, with reasons.
 
     For each waiting job, also when it starts and what would let it start. Manifests may be objects of a cluster
-    (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too.
+    (volcanopy snapshot), and new ones: jobs, flows and cron jobs, Volcano's too. If admission rejects one of these, the exit
+    code is 1.
     """
     from volcanopy.cli.plan import PlanOptions, plan_with
     from volcanopy.client.durations import seconds

@@ -56,7 +56,8 @@ class _World(NamedTuple):
 def plan_with(files: list[str], options: PlanOptions) -> None:
     """Print the plan for the objects in files.
 
-    Moment and configuration are those of a snapshot among the files, unless options specify others.
+    Moment and configuration are those of a snapshot among the files, unless options specify others. Raises CommandError, also
+    after the plan if admission rejects new objects.
     """
     with _without_collection():
         with progress("reading manifests"):
@@ -71,6 +72,7 @@ def plan_with(files: list[str], options: PlanOptions) -> None:
     with progress("searching for changes that let waiting jobs start"):
         answer = answers.answer(world.engine, limits)
     _show(world, answer, options)
+    whatif.check_accepted(world.loaded)
 
 
 @contextmanager

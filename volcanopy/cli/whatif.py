@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from volcanopy.api.model import Json
-from volcanopy.api.quantity import QuantityError
+from volcanopy.api.quantity import QuantityError, counted
 from volcanopy.cli.conversion import converted
 from volcanopy.cli.manifests import Manifest
 from volcanopy.client import whatif_engine
@@ -111,6 +111,13 @@ def rejected_jobs(result: load.Loaded) -> list[Json]:
     ]
 
 
+def check_accepted(result: load.Loaded) -> None:
+    """Raise CommandError if admission rejects new objects; the reasons are in the answer."""
+    if result.rejected:
+        names = ", ".join(f"{kind} {short(key)}" for kind, key in sorted(result.rejected))
+        raise CommandError(f"admission rejects {counted(len(result.rejected), 'object')}: {names}")
+
+
 def lines(answer: Answer, result: load.Loaded, engine: Engine) -> Iterator[str]:
     """Yield the lines about the jobs that wait: when each starts, and what lets it start."""
     for entry in rejected_jobs(result):
@@ -176,3 +183,4 @@ async def print_plan(client: Client, bodies: Sequence[Json], namespace: str, as_
         print(json.dumps(head | {"jobs": document(result, loaded)}, indent=2))
     else:
         print("\n".join(lines(result, loaded, engine)))
+    check_accepted(loaded)

@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 from volcanopy.api.batch_read import BatchJob
+from volcanopy.api.quantity import counted
 from volcanopy.cli.framework.changes import ChangeWriter
 from volcanopy.cli.framework.options import ClusterOptions, NamespaceOption, WriteOptions
 from volcanopy.client.errors import CommandError
@@ -81,6 +82,6 @@ def _check(job: BatchJob, number: int, replicas: int, minimum: int | None) -> No
         lower = ", or lower it with --min" if _is_minimum_of_job(job) else ""
         raise CommandError(
             f'--replicas: job "{job.metadata.name}" has minAvailable {job.spec.min_available} and would have '
-            f"{others + replicas} pods: use --replicas {job.spec.min_available - others} or more{lower}",
+            f"{counted(others + replicas, 'pod')}: use --replicas {job.spec.min_available - others} or more{lower}",
             2,
         )
