@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -317,3 +318,41 @@ def test_a_malformed_quantity_of_a_new_job_is_one_sentence(tmp_path: Path, capsy
         "BatchJob wide rejected by admission: spec.tasks[0].template.spec: '50x' is not a quantity: "
         "must be a number with an optional suffix, such as 500m, 2 or 1.5Gi"
     ) in capsys.readouterr().out.splitlines()
+
+
+STORED: dict[str, Any] = {
+    "apiVersion": "batch.volcanopy.io/v1alpha1",
+    "kind": "BatchJob",
+    "metadata": {"name": "odd", "namespace": "lab", "uid": "u"},
+    "spec": {
+        "tasks": [{"name": "w", "replicas": 1, "template": {"spec": {"containers": [{"name": "m", "image": "i"}]}}}]
+    },
+}
+CONTAINERS = ("tasks", 0, "template", "spec", "containers")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (("status",), 5, "status: Invalid value: 5"),
+        (("status", "state"), 7, "status.state: Invalid value: 7"),
+        (("spec",), 3, "spec: Invalid value: 3"),
+        (("spec", "tasks", 0), 3, "spec.tasks[0]: Invalid value: 3"),
+        (("spec", *CONTAINERS), 3, "spec.tasks[0].template.spec.containers must be a list, not a whole number"),
+        (
+            ("spec", *CONTAINERS, 0, "resources"),
+            {"requests": {"cpu": "5x"}},
+            "spec.tasks[0].template.spec.containers[0].resources.requests.cpu: '5x' is not a quantity",
+        ),
+    ],
+)
+def test_a_field_of_a_stored_job_that_cannot_be_read_is_named(
+    tmp_path: Path, path: tuple[str | int, ...], value: Any, expected: str
+) -> None:
+    body = json.loads(json.dumps(STORED | {"status": {}}))
+    place = body
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(CommandError, match=re.escape(f"odd.yaml, document 1 (BatchJob lab/odd): {expected}")):
+        plan_with(files(tmp_path, odd=json.dumps(body)), PlanOptions())

@@ -138,3 +138,22 @@ def test_a_claim_of_a_new_job_that_the_api_server_rejects_is_the_headline() -> N
     answer = job("node n1 cpu=4", "train", None, batch_job("train", 2, volumes=volumes))
     assert answer.start is Start.NEVER
     assert answer.message == 'PersistentVolumeClaim "train-volume-0": spec.accessModes must be a list, not text'
+
+
+@pytest.mark.parametrize(("zones", "helps"), [("", True), (" zones=a", True), (" zones=b", False)])
+def test_a_job_whose_claim_is_bound_at_once_waits_for_the_provisioner(zones: str, helps: bool) -> None:
+    text = f"""
+    node n1 cpu=4 zone=a
+    storageclass fast provisioner=disks.example.com{zones}
+    pvc data size=1Gi class=fast
+    """
+    pod = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+    for answer in job(text + "job w: 1 x cpu=1 pvc=data", "w"), job(text, "new", None, batch_job("new", pod=pod)):
+        assert answer.message.endswith("pod has unbound immediate PersistentVolumeClaims")
+        provisioned = [remedy.text for remedy in answer.remedies if remedy.kind == "volume"]
+        assert provisioned == ['provisioning of a volume for PersistentVolumeClaim "data"'] * helps
+
+
+def test_a_claim_without_a_provisioner_gets_no_volume() -> None:
+    text = "node n1 cpu=4\npvc data size=1Gi class=manual\njob w: 1 x cpu=1 pvc=data"
+    assert remedies(text, "w") == ['remove the volume "data"']

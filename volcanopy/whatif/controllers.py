@@ -58,7 +58,7 @@ class JobControllers:
         has_changed = False
         for key in sorted(self.cluster.changed_jobs | self.troubles.keys()):
             body = self.cluster.objects.get(("BatchJob", key))
-            if body is not None and not _is_finished(body):
+            if body is not None and kinds.phase_of(body) not in FINISHED:
                 has_changed |= self._settle(key)
         self.cluster.changed_jobs.clear()
         return has_changed
@@ -140,10 +140,6 @@ def read_job(body: Json) -> BatchJob:
         return BatchJob.read(body, unknown="ignore")
     except InvalidObjectError as error:
         raise kinds.ManifestError("; ".join(map(str, error.problems))) from None
-
-
-def _is_finished(body: Json) -> bool:
-    return ((body.get("status") or {}).get("state") or {}).get("phase") in FINISHED
 
 
 def _commands(cluster: Cluster, job: BatchJob) -> list[Command]:

@@ -25,8 +25,11 @@ from volcanopy.scheduler.policy.registry import Registry
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import JobControllers, end_pod, is_replaced
 from volcanopy.whatif.flows import create_jobs
+from volcanopy.whatif.kinds import phase_of
 from volcanopy.whatif.simulation import Simulation
 
+_STARTING = frozenset({"", "Pending", "Restarting"})
+"""The phases of jobs that the job controller handles before anything else."""
 _ROUNDS = 16
 """The most cycles of a run without virtual time: a scheduler that is not stable by then moves pods for ever."""
 
@@ -108,7 +111,9 @@ class Engine:
     def settle(self) -> None:
         """Let the job controller handle what the manifests contain; later trials start from there."""
         cluster = self.cluster
-        cluster.changed_jobs |= {key for key, body in cluster.of_kind("BatchJob").items() if _is_starting(body)}
+        cluster.changed_jobs |= {
+            key for key, body in cluster.of_kind("BatchJob").items() if phase_of(body) in _STARTING
+        }
         controllers = JobControllers(cluster, self.now, self.job_registry)
         _control(controllers)
         self.troubles = controllers.troubles
@@ -327,10 +332,3 @@ def expected_end(
     if limit and (end is None or limit <= end[0]):
         end = limit, Basis.WALLTIME
     return None if end is None else (started + timedelta(seconds=end[0]), end[1])
-
-
-def _is_starting(body: dict[str, object]) -> bool:
-    status = body.get("status")
-    state = status.get("state") if isinstance(status, dict) else None
-    phase = state.get("phase") if isinstance(state, dict) else None
-    return phase in {None, "", "Pending", "Restarting"}

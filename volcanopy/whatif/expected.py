@@ -19,7 +19,7 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import end_pod, without
 from volcanopy.whatif.engine import Budget, BudgetEndedError, Engine, Run, expected_end, is_running
 from volcanopy.whatif.flows import flow_steps
-from volcanopy.whatif.target import is_owner, jobs_and_pods, targets
+from volcanopy.whatif.target import jobs_and_pods, owner_of, targets
 
 HORIZON = timedelta(days=30)
 """The longest time until an estimated start."""
@@ -127,10 +127,8 @@ def _job_of(cluster: Cluster, pod: core.Pod) -> str:
     """Return ``namespace/name`` of the job of a pod; of its group, or itself, if it belongs to no job."""
     key = pod_fields.job_key(pod)
     group = cluster.group(key)
-    owner = group.metadata.controller if group is not None else None
-    if owner is not None and is_owner(owner):
-        return f"{pod.metadata.namespace}/{owner.name}"
-    return key or pod.metadata.key
+    owner = owner_of(group) if group is not None else ""
+    return f"{pod.metadata.namespace}/{owner}" if owner else key or pod.metadata.key
 
 
 def _without_end(cluster: Cluster, begin: datetime) -> list[str]:

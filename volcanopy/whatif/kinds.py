@@ -89,6 +89,11 @@ def key_of(body: Json) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+def phase_of(body: Json) -> str:
+    """Return the phase of a BatchJob, empty before the job controller has handled it."""
+    return str(((body.get("status") or {}).get("state") or {}).get("phase") or "")
+
+
 def with_namespace(body: Json, namespaced: bool) -> Json:
     """Return the manifest with namespace ``default`` if its kind is namespaced and it has none. Raises ManifestError."""
     metadata = body.get("metadata") or {}

@@ -10,8 +10,9 @@ from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.builtin.template_types import template_problems
 from volcanopy.api.cron import CronBatchJob
-from volcanopy.api.flow import JobFlow
-from volcanopy.api.model import InvalidObjectError, Json, Problem
+from volcanopy.api.flow import JobFlow, JobTemplate
+from volcanopy.api.lifecycle import Command
+from volcanopy.api.model import InvalidObjectError, Json, Model, Problem
 from volcanopy.api.quantity import QuantityError
 from volcanopy.api.times import format_time
 from volcanopy.jobcontroller.cron import reconcile_cron
@@ -26,6 +27,9 @@ from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import KINDS, WORKLOADS, ManifestError
 from volcanopy.whatif.new_claims import create_claim
 
+_MODELS: dict[str, type[Model]] = {
+    model.__name__: model for model in (BatchJob, CronBatchJob, JobFlow, JobTemplate, Command)
+}
 _REVIEWED = ("Queue", "HyperNode")
 """Kinds of which new objects are reviewed where they are."""
 _MOST_WAIT = timedelta(days=366 * 5)
@@ -68,6 +72,8 @@ def load(
             items[key], manifests[key] = kinds.read(whole, kind), whole
         elif identity in WORKLOADS:
             whole = kinds.with_namespace(body, WORKLOADS[identity])
+            if whole["metadata"].get("uid"):
+                _check_stored(whole)
             workloads[identity[1], kinds.key_of(whole)] = whole
         else:
             unknown.append(identity[1])
@@ -81,6 +87,23 @@ def load(
             result.new[key] = body
     cluster.commit()
     return result
+
+
+def _check_stored(body: Json) -> None:
+    """Check the types of a workload that an API server has stored. Raises ManifestError.
+
+    Fields that are unknown are those of another version.
+    """
+    try:
+        item = _MODELS[body["kind"]].read(body, unknown="ignore") if body["kind"] in _MODELS else None
+    except InvalidObjectError as error:
+        raise ManifestError("; ".join(map(str, error.problems))) from None
+    for number, task in enumerate(item.spec.tasks if isinstance(item, BatchJob) else ()):
+        pod = {"metadata": {"name": task.name}, "spec": task.template.get("spec") or {}}
+        try:
+            kinds.read(pod, kinds.BY_NAME["Pod"])
+        except ManifestError as error:
+            raise ManifestError(f"spec.tasks[{number}].template.{error}") from None
 
 
 def review(loaded: Loaded) -> None:

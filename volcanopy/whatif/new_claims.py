@@ -19,6 +19,12 @@ IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 def create_claim(cluster: Cluster, manifest: Json) -> None:
     """Insert a volume claim, with the volume that is provisioned for it at once. Raises ManifestError."""
+    for body in completed(cluster, manifest):
+        cluster.put_manifest(body)
+
+
+def completed(cluster: Cluster, manifest: Json) -> list[Json]:
+    """Return a volume claim, after the volume that is provisioned for it at once, if one is. Raises ManifestError."""
     metadata = manifest["metadata"]
     try:
         claim = kinds.read(manifest, kinds.BY_MODEL[storage.PersistentVolumeClaim])
@@ -29,6 +35,7 @@ def create_claim(cluster: Cluster, manifest: Json) -> None:
         spec["storageClassName"] = _default_class(cluster)
     storage_class = cluster.of_kind("StorageClass").get(spec["storageClassName"])
     status: Json = {"phase": "Pending"}
+    volumes: list[Json] = []
     if storage_class is not None and storage_class.provisions and not storage_class.waits:
         spec["volumeName"], status = f"pvc-{metadata['uid']}", {"phase": "Bound"}
         volume: Json = {
@@ -42,8 +49,8 @@ def create_claim(cluster: Cluster, manifest: Json) -> None:
         if terms:
             volume["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
         body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": spec["volumeName"]}}
-        cluster.put_manifest(body | {"spec": volume, "status": status})
-    cluster.put_manifest(manifest | {"spec": spec, "status": status})
+        volumes.append(body | {"spec": volume, "status": status})
+    return [*volumes, manifest | {"spec": spec, "status": status}]
 
 
 def create_claims_of_pod(cluster: Cluster, pod: Json) -> None:

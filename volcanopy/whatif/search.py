@@ -27,6 +27,7 @@ KINDS: tuple[Kind, ...] = (
     queues.created_queues,
     queues.lifted_holds,
     missing.missing_objects,
+    missing.missing_volumes,
     missing.missing_actions,
     jobs.resumed_job,
     jobs.own_scheduler,
@@ -56,6 +57,7 @@ _FIRST: dict[str, tuple[Kind, ...]] = {
     Gate.SHARE: (queues.shares,),
     Gate.TOPOLOGY: (constraints.network_topology,),
     Gate.NODES: (
+        missing.missing_volumes,
         nodes.more_nodes,
         nodes.new_nodes,
         nodes.labelled_nodes,
@@ -278,14 +280,11 @@ class Search:
         """Return the remedy, if its data lets the job start."""
         engine, steps = self.engine, _steps(parts)
         change = as_data(engine.cluster, steps, engine.config)
+        configured = [step for step in steps if isinstance(step, Configure)]
 
         def apply(cluster: Cluster) -> SchedulerConfig:
             perform_data(cluster, change)
-            config = engine.config
-            for step in steps:
-                if isinstance(step, Configure):
-                    config = step.change(config)
-            return config
+            return perform(cluster, configured, engine.config)
 
         if not self._trial(apply):
             return None

@@ -9,11 +9,11 @@ from volcanopy.api.alternatives import merged
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
 from volcanopy.api.decoding import convert
 from volcanopy.api.model import Json
-from volcanopy.api.read_model import OwnerReference
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster, Key
 from volcanopy.whatif.controllers import read_job
+from volcanopy.whatif.kinds import phase_of
 
 EditSpec = Callable[[Json], Json]
 _SUSPENDED = frozenset({"", "Pending", "Aborting", "Aborted"})
@@ -43,13 +43,13 @@ class Target:
 def targets(cluster: Cluster) -> list[Target]:
     """Return the jobs that have not ended and whose gang has not started, ordered by group."""
     waiting = {
-        key: Target(key, _job_of(cluster, group), _owner_of(group))
+        key: Target(key, _job_of(cluster, group), owner_of(group))
         for key, group in cluster.of_kind("PodGroup").items()
         if _waits(cluster, key, group)
     }
     for key, body in cluster.of_kind("BatchJob").items():
         group = f"{key}-{body['metadata'].get('uid', '')}"
-        if group not in cluster.keys.get("PodGroup", {}) and _phase(body) in {"", "Pending"}:
+        if group not in cluster.keys.get("PodGroup", {}) and phase_of(body) in {"", "Pending"}:
             waiting[group] = Target(group, key)
     for key in sorted(cluster.members.keys() - cluster.keys.get("PodGroup", {}).keys()):
         if any(not pod.spec.node_name and _is_scheduled(cluster, pod) for pod in cluster.pods_of_group(key)):
@@ -62,7 +62,7 @@ def suspended_jobs(cluster: Cluster) -> list[Target]:
     groups = (
         Target(f"{key}-{body['metadata'].get('uid', '')}", key)
         for key, body in cluster.of_kind("BatchJob").items()
-        if body["spec"].get("suspend") and _phase(body) in _SUSPENDED
+        if body["spec"].get("suspend") and phase_of(body) in _SUSPENDED
     )
     return sorted(groups, key=lambda target: target.group)
 
@@ -80,21 +80,13 @@ def _waits(cluster: Cluster, key: str, group: core.PodGroup) -> bool:
 
 
 def _job_of(cluster: Cluster, group: core.PodGroup) -> str:
-    key = f"{group.metadata.namespace}/{_owner_of(group)}"
+    key = f"{group.metadata.namespace}/{owner_of(group)}"
     return key if ("BatchJob", key) in cluster.objects else ""
 
 
-def _owner_of(group: core.PodGroup) -> str:
-    return next((owner.name for owner in group.metadata.owner_references if is_owner(owner)), "")
-
-
-def is_owner(owner: OwnerReference) -> bool:
-    """Whether an owner is a job."""
-    return owner.kind == names.JOB_KIND
-
-
-def _phase(body: Json) -> str:
-    return str(((body.get("status") or {}).get("state") or {}).get("phase") or "")
+def owner_of(group: core.PodGroup) -> str:
+    """Return the name of the job that owns a pod group, empty without one."""
+    return next((owner.name for owner in group.metadata.owner_references if owner.kind == names.JOB_KIND), "")
 
 
 def _is_scheduled(cluster: Cluster, pod: core.Pod) -> bool:
@@ -176,7 +168,7 @@ def edit_pods(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
     """Return the steps that change the spec of each waiting pod; a BatchJob is created again with changed templates."""
     if target.job:
         return edit_job(
-            cluster, target, lambda spec: spec | {"tasks": [_with_spec(task, change) for task in spec["tasks"]]}
+            cluster, target, lambda spec: spec | {"tasks": [with_spec(task, change) for task in spec["tasks"]]}
         )
 
     def edited(body: Json) -> Json:
@@ -185,7 +177,8 @@ def edit_pods(cluster: Cluster, target: Target, change: EditSpec) -> Steps:
     return tuple(Edit("Pod", pod.metadata.key, edited) for pod in waiting_pods(cluster, target))
 
 
-def _with_spec(task: Json, change: EditSpec) -> Json:
+def with_spec(task: Json, change: EditSpec) -> Json:
+    """Return a task with a changed spec of its pods."""
     template = task.get("template") or {}
     return task | {"template": template | {"spec": change(template.get("spec") or {})}}
 
@@ -325,7 +318,7 @@ def jobs_and_pods(cluster: Cluster) -> Iterable[tuple[str, str, str, str, tuple[
             continue
         job = _job_of(cluster, group) if group is not None else ""
         pods = (Delete("Pod", pod) for pod in sorted(cluster.members.get(key, ())))
-        name = _owner_of(group) if group is not None else ""
+        name = owner_of(group) if group is not None else ""
         queue = group.spec.queue or cluster.state.default_queue if group is not None else ""
         owner = f"{key.partition('/')[0]}/{name}" if name else key
         yield key, "job", owner, queue, (*((Delete("BatchJob", job),) if job else ()), *pods, Delete("PodGroup", key))

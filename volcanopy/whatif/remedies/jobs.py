@@ -25,6 +25,7 @@ from volcanopy.whatif.remedies.queues import Raised, grain_of, step_of, total_re
 from volcanopy.whatif.target import (
     Target,
     edit_job,
+    edit_pods,
     foreign_scheduler,
     is_suspended,
     jobs_and_pods,
@@ -34,6 +35,7 @@ from volcanopy.whatif.target import (
     requests_of,
     with_minimum,
     with_requests_up_to,
+    with_spec,
 )
 
 _OWN = NONE - 1
@@ -288,12 +290,7 @@ def own_scheduler(question: Question) -> Sequence[Candidate]:
     scheduler = foreign_scheduler(cluster, target)
     if not scheduler:
         return []
-    steps: Steps
-    if target.job:
-        steps = edit_job(cluster, target, _for_this_scheduler)
-    else:
-        pods = (pod.metadata.key for pod in cluster.pods_of_group(target.group))
-        steps = tuple(Edit("Pod", pod, lambda body: body | {"spec": _named(body["spec"])}) for pod in pods)
+    steps = edit_job(cluster, target, _for_this_scheduler) if target.job else edit_pods(cluster, target, _named)
     return [
         Candidate("scheduler", (single(steps, f'set schedulerName to "{names.SCHEDULER}" instead of "{scheduler}"'),))
     ]
@@ -304,10 +301,5 @@ def _named(spec: Json) -> Json:
 
 
 def _for_this_scheduler(spec: Json) -> Json:
-    tasks = []
-    for task in spec["tasks"]:
-        template = task.get("template") or {}
-        pod = template.get("spec") or {}
-        pod_spec = _named(pod) if pod.get("schedulerName") else pod
-        tasks.append(task | {"template": template | {"spec": pod_spec}})
+    tasks = [with_spec(task, lambda pod: _named(pod) if pod.get("schedulerName") else pod) for task in spec["tasks"]]
     return _named(spec) | {"tasks": tasks}

@@ -1,12 +1,14 @@
-"""PriorityClasses that do not exist, and actions that the configuration lacks."""
+"""PriorityClasses and volumes that do not exist, and actions that the configuration lacks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from volcanopy.api.builtin import pod_claims
 from volcanopy.api.model import Json
 from volcanopy.whatif.changes import Configure, Create
+from volcanopy.whatif.new_claims import completed
 from volcanopy.whatif.remedies.candidate import Candidate, Question, single
-from volcanopy.whatif.target import pod_specs
+from volcanopy.whatif.target import pod_specs, waiting_pods
 
 _ACTIONS = ("enqueue", "allocate", "backfill")
 _EVICTING = ("reclaim", "preempt")
@@ -28,6 +30,22 @@ def missing_objects(question: Question) -> Sequence[Candidate]:
 
 def _priority_class(name: str) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 0}
+
+
+def missing_volumes(question: Question) -> Sequence[Candidate]:
+    """Return a candidate of the volumes that provisioners still have to make for claims that they bind at once."""
+    cluster, target = question.cluster, question.target
+    volumes = [volume for spec in pod_specs(cluster, target) for volume in spec.get("volumes") or ()]
+    names = {claim["claimName"] for volume in volumes if (claim := volume.get("persistentVolumeClaim"))}
+    claimed = {f"{target.namespace}/{name}" for name in names}
+    claimed |= {claim.key for pod in waiting_pods(cluster, target) for claim in pod_claims.volumes(pod)}
+    parts = []
+    for key in sorted(claimed & cluster.keys.get("PersistentVolumeClaim", {}).keys()):
+        bodies = completed(cluster, cluster.body("PersistentVolumeClaim", key))
+        if len(bodies) > 1 and not cluster.objects["PersistentVolumeClaim", key].spec.volume_name:
+            text = f'provisioning of a volume for PersistentVolumeClaim "{key.rpartition("/")[2]}"'
+            parts.append(single(tuple(map(Create, bodies)), text))
+    return [Candidate("volume", tuple(parts))] if parts else []
 
 
 def missing_actions(question: Question) -> Sequence[Candidate]:

@@ -173,23 +173,27 @@ def _with(body: Json, field: str, value: Any) -> Json:
 def limits(question: Question) -> Sequence[Candidate]:
     """Return a candidate that raises limits on running jobs, and on resources of users and groups."""
     parts: list[Part] = []
-    most_jobs = len(question.cluster.keys.get("PodGroup", ())) + 1
     requested = total_request(question) | {"pods": minimum_of(question.cluster, question.target)}
     for queue in reversed(_chain(question)):
-        if queue.spec.max_running_jobs is not None:
-            parts.append(_jobs_limit(queue, most_jobs))
+        name, now = queue.metadata.name, queue.spec.max_running_jobs
+        if now is not None:
+            parts.append(_jobs_limit(question, name, f'queue "{name}"', now, _with_most_jobs))
         for number, entry in enumerate(queue.spec.limits):
             parts += _entry_limits(question, (queue, number), entry, requested)
     return [Candidate("limits", tuple(parts))] if parts else []
 
 
-def _jobs_limit(queue: core.Queue, most: int) -> Part:
-    now, name = queue.spec.max_running_jobs or 0, queue.metadata.name
+def _jobs_limit(question: Question, queue: str, whose: str, now: int, edited: Callable[[int, Json], Json]) -> Part:
+    """Return the part that raises a limit on running jobs; ``edited`` gets the new one and the queue."""
+    return Part(
+        len(question.cluster.keys.get("PodGroup", ())) + 1,
+        lambda more: (Edit("Queue", queue, partial(edited, now + more)),),
+        lambda more: f"raise maxRunningJobs of {whose} from {now} to {now + more}",
+    )
 
-    def steps(more: int) -> Steps:
-        return (Edit("Queue", name, lambda body: _with(body, "maxRunningJobs", now + more)),)
 
-    return Part(most, steps, lambda more: f'raise maxRunningJobs of queue "{name}" from {now} to {now + more}')
+def _with_most_jobs(most: int, body: Json) -> Json:
+    return _with(body, "maxRunningJobs", most)
 
 
 def _entry_limits(
@@ -198,12 +202,8 @@ def _entry_limits(
     queue, number = place
     whose = f'{_subjects(entry)} in queue "{queue.metadata.name}"'
     if entry.max_running_jobs is not None:
-        now = entry.max_running_jobs
-        yield Part(
-            len(question.cluster.keys.get("PodGroup", ())) + 1,
-            lambda more: (Edit("Queue", queue.metadata.name, partial(_entry, number, "maxRunningJobs", now + more)),),
-            lambda more: f"raise maxRunningJobs of {whose} from {now} to {now + more}",
-        )
+        edited = partial(_entry, number, "maxRunningJobs")
+        yield _jobs_limit(question, queue.metadata.name, whose, entry.max_running_jobs, edited)
     for resource in sorted(entry.resources.keys() & requested.keys()):
         yield _entry_resource(question, place, resource, whose, quantity.amount(resource, entry.resources[resource]))
 
