@@ -132,6 +132,25 @@ def test_a_plan_of_a_job_that_admission_rejects_fails(volcanopy: Run) -> None:
     assert "admission rejects 1 object: BatchJob test-job-commands/lost" in rejected.err
 
 
+def test_a_plan_gives_the_pods_of_a_new_job_devices_by_the_template_that_they_name(volcanopy: Run) -> None:
+    api = "resource.k8s.io/v1"
+    device_class = {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "board"}, "spec": {}}
+    pool = {"name": "boards", "generation": 1, "resourceSliceCount": 1}
+    boards = {"driver": "boards.example.com", "nodeName": "node-1", "pool": pool, "devices": [{"name": "b0"}]}
+    device_slice = {"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "boards"}, "spec": boards}
+    devices = {"requests": [{"name": "board", "exactly": {"deviceClassName": "board"}}]}
+    template = {"apiVersion": api, "kind": "ResourceClaimTemplate", "metadata": {"name": "one-board"}}
+    held = batch_job("held", 1, "1", suspend=True)
+    submitted(volcanopy, device_class, device_slice, template | {"spec": {"spec": {"devices": devices}}}, held)
+    claims = [{"name": "board", "resourceClaimTemplateName": "one-board"}]
+    for pods, start in ((1, "starts now"), (2, "never")):
+        job = batch_job("boards", pods, "1")
+        job["spec"]["tasks"][0]["template"]["spec"]["resourceClaims"] = claims
+        planned = volcanopy("job", "submit", "-f", "-", "--plan", "-o", "json", stdin=yaml.safe_dump(job))
+        assert [answer["result"] for answer in json.loads(planned.out)["jobs"]] == [start]
+    volcanopy("job", "delete", "held")
+
+
 def test_a_submitted_file_is_created_then_unchanged_then_configured(volcanopy: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     body = batch_job("file", 2, "1", duration="forever", minAvailable=1, task={"minAvailable": 1})

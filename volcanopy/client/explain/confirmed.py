@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from volcanopy.api.config_file import ConfigError
+from volcanopy.api.model import Json
 from volcanopy.api.quantity import QuantityError
 from volcanopy.client import whatif_engine
 from volcanopy.client.errors import cluster_error
@@ -13,9 +14,11 @@ from volcanopy.client.volcano_objects import ApiObjects, own_job, served, unfini
 from volcanopy.installed.entry_points import ThirdPartyError
 from volcanopy.installed.scheduler_plugins import registry
 from volcanopy.kube.cache import cluster_reader
+from volcanopy.kube.cache.followed_kinds import OLDER
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
-from volcanopy.kube.client.errors import Forbidden, KubeError
+from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
+from volcanopy.kube.client.raw_kinds import DEVICE_CLAIM_TEMPLATES
 from volcanopy.kube.threads import in_thread
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.policy.registry import Registry
@@ -70,6 +73,7 @@ async def cluster_state(client: Client) -> ClusterState:
     try:
         await cluster_reader.read_all(apis, objects.take)
         jobs = {view.api: await unfinished_jobs(view) for view in apis}
+        templates = await _claim_templates(client)
         text = await configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(cluster_error(fault))) from None
@@ -83,7 +87,23 @@ async def cluster_state(client: Client) -> ClusterState:
         for view in reversed(list(apis)):
             for body in jobs[view.api]:
                 cluster.put_workload(own_job(body))
+        for body in templates:
+            cluster.put_workload(
+                body | {"apiVersion": DEVICE_CLAIM_TEMPLATES.api_version, "kind": "ResourceClaimTemplate"}
+            )
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
     return ClusterState(cluster, config, plugins, bool(text))
+
+
+async def _claim_templates(client: Client) -> list[Json]:
+    """Return the templates of which pods of new jobs get device claims; none that the cluster lacks or the user may not read."""
+    for version in (DEVICE_CLAIM_TEMPLATES.version, *OLDER.get(DEVICE_CLAIM_TEMPLATES.group, ())):
+        try:
+            return (await client.list(DEVICE_CLAIM_TEMPLATES.in_version(version))).items
+        except NotFound:
+            continue
+        except Forbidden:
+            break
+    return []
