@@ -356,3 +356,30 @@ def test_a_field_of_a_stored_job_that_cannot_be_read_is_named(
     place[path[-1]] = value
     with pytest.raises(CommandError, match=re.escape(f"odd.yaml, document 1 (BatchJob lab/odd): {expected}")):
         plan_with(files(tmp_path, odd=json.dumps(body)), PlanOptions())
+
+
+def test_stored_pod_groups_of_volcano_keep_their_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An ended one waits for nothing, and the phase of a running one is not written again."""
+    ended = """
+    {apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: ended, uid: e}, spec: {minMember: 1},
+     status: {phase: Completed}}
+    """
+    running = """
+    apiVersion: v1
+    kind: List
+    items:
+    - apiVersion: scheduling.volcano.sh/v1beta1
+      kind: PodGroup
+      metadata: {name: running, uid: r, creationTimestamp: 2030-01-01T00:00:00Z}
+      spec: {minMember: 1}
+      status: {phase: Running, running: 1}
+    - apiVersion: v1
+      kind: Pod
+      metadata: {name: running-0, uid: p, annotations: {scheduling.k8s.io/group-name: running}}
+      spec: {schedulerName: volcanopy, nodeName: n1, containers: [{name: main, resources: {requests: {cpu: 1}}}]}
+      status: {phase: Running}
+    """
+    plan_with(files(tmp_path, world=WORLD, ended=ended, running=running), PlanOptions())
+    output = capsys.readouterr()
+    assert "job lab/small starts now on n1" in output.out
+    assert not re.search("ended|running", output.out + output.err)

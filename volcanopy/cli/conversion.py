@@ -79,8 +79,11 @@ class Conversion:
         return spec if isinstance(spec, dict) else {}
 
 
-def converted(body: Json) -> Conversion:
-    """Return the object as ours; of other kinds only scheduler name, labels and annotations change."""
+def converted(body: Json, *, stored: bool = False) -> Conversion:
+    """Return the object as ours; of other kinds only scheduler name, labels and annotations change.
+
+    ``stored``: the status and the metadata that an API server has written are kept.
+    """
     conversion = Conversion({})
     group, _, version = str(body.get("apiVersion", "")).rpartition("/")
     conversion.body = _renamed_all(conversion, deepcopy(body), (), renaming=bool(_READ_HERE.fullmatch(group)))
@@ -96,9 +99,10 @@ def converted(body: Json) -> Conversion:
     conversion.body["kind"] = model.__name__
     if body["kind"] != model.__name__:
         conversion.changed(("kind",), str(body["kind"]), model.__name__)
-    if conversion.body.pop("status", None):
-        conversion.note("status", "written by the controllers: omitted")
-    _remove_server_fields(conversion.body.get("metadata"))
+    if not stored:
+        if conversion.body.pop("status", None):
+            conversion.note("status", "written by the controllers: omitted")
+        _remove_server_fields(conversion.body.get("metadata"))
     counterpart.adapt(conversion)
     _remove_unknown_fields(conversion, model)
     _note_remains(conversion)

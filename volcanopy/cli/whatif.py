@@ -43,7 +43,7 @@ def loaded(manifests: Sequence[Manifest], scheduler_names: Sequence[str], defaul
         for manifest in manifests:
             body = manifest.body
             if manifest.group.endswith(_VOLCANO):
-                conversion = converted(body)
+                conversion = converted(body, stored=manifest.kind in {"PodGroup", "Queue"})
                 for note in conversion.notes:
                     note_line(f"{manifest.place}: {note}")
                 if not conversion.body:
