@@ -261,8 +261,8 @@ class GroupController(GroupWorker):
         del pods[pod.metadata.name]
         if not pods:
             del self._pods[key]
-        if pod.metadata.controller is not None:  # which may run fewer pods now
-            self.queue.add(key, SETTLE)
+        if pod.metadata.controller is not None:  # it may run fewer pods now; it is not read more often than that
+            self.queue.add(key, GOOD_FOR if pods else SETTLE)
 
     def group_changes(self, changes: Sequence[Change[PodGroup]]) -> None:
         """Take changes of PodGroups, including those of jobs."""
