@@ -199,7 +199,8 @@ async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_d
     monkeypatch.setattr(pod_groups, "GOOD_FOR", 0.0)
     cluster.plays = False
     template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
-    job = {"parallelism": 2, "completions": 2, "suspend": True, "template": template}
+    others = {"suspend": True, "managedBy": "example.com/other"}
+    job = {"parallelism": 2, "completions": 2, "template": template} | others
     notes = {names.GROUP_MIN_MEMBER: "all"}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
     async with controller(cluster):
@@ -218,7 +219,8 @@ async def test_succeeded_pods_of_a_job_that_are_gone_do_not_count_for_the_gang_o
     """Their node was removed, for example, before the last pod was evicted and created again."""
     cluster.plays = False
     template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
-    job = {"parallelism": 4, "completions": 4, "suspend": True, "template": template}
+    others = {"suspend": True, "managedBy": "example.com/other"}
+    job = {"parallelism": 4, "completions": 4, "template": template} | others
     notes = {names.GROUP_MIN_MEMBER: "all"}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
     async with controller(cluster):
