@@ -12,8 +12,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from embedded_apiserver.crud import garbage_collector
+from embedded_apiserver.crud.garbage_collector import Collector
 from embedded_apiserver.server import ApiServer
+from embedded_apiserver.status_errors import ApiError
 from embedded_apiserver.store.journal import JournalError, open_journal
 from embedded_apiserver.store.object_store import Store
 from http_client import MAPS, Client, map_of
@@ -123,6 +127,24 @@ async def test_a_full_disk_rejects_changes_cleanly_and_loses_nothing(
     assert kept["later"]["metadata"]["resourceVersion"] == later["metadata"]["resourceVersion"]
     await client.close()
     await server.stop()
+
+
+async def test_a_garbage_collection_without_room_is_one_line_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = asyncio.Queue[int]()
+
+    async def work(_: Collector) -> None:
+        attempts.put_nowait(1)
+        raise ApiError(507, "InsufficientStorage", "cannot write state: No space left on device")
+
+    monkeypatch.setattr(Collector, "_work", work)
+    monkeypatch.setattr(garbage_collector, "RETRY", 0)
+    with capture_logs() as lines:
+        server = await ApiServer.start()
+        for _ in range(2):
+            await attempts.get()
+        await server.stop()
+    failures = [line for line in lines if line["event"].startswith("garbage collection failed")]
+    assert (failures[0]["error"], failures[0]["exc_info"]) == ("cannot write state: No space left on device", False)
 
 
 def test_a_compaction_without_room_keeps_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,15 @@ import structlog
 from embedded_apiserver.context import Context
 from embedded_apiserver.crud.delete import FOREGROUND, ORPHAN, DeleteOptions, remove
 from embedded_apiserver.crud.write import finished, release
+from embedded_apiserver.status_errors import ApiError
 from embedded_apiserver.store.object_store import Address, Body, Bucket, Event, StoredObject
 
 BATCH = 64
+"""Objects looked at before other requests get their turn."""
 RETRY = 1.0
 """Seconds before another attempt after an error."""
 
 log = structlog.get_logger(__name__)
-"""Objects looked at before other requests get their turn."""
 
 
 class Collector:
@@ -90,8 +91,9 @@ class Collector:
         while True:
             try:
                 await self._work()
-            except Exception:
-                log.exception("garbage collection failed, it is tried again")
+            except Exception as error:
+                expected = isinstance(error, ApiError)  # its message says all
+                log.error("garbage collection failed, it is tried again", error=str(error), exc_info=not expected)
                 await asyncio.sleep(RETRY)
                 self.resume()
 
