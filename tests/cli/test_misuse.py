@@ -281,6 +281,13 @@ def test_a_missing_name_gets_suggestions(server: FakeApiServer, tmp_path: Path) 
     assert (near.status, elsewhere.status) == (1, 1)
 
 
+def test_a_missing_name_of_volcanos_api_is_found_there(server: FakeApiServer, tmp_path: Path) -> None:
+    server.has(DEFAULT, a_job("training", "Running"))
+    server.has("/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs", a_job("trained", "Running"))
+    message = 'job "trained" not found in namespace "default"; jobs.batch.volcano.sh has one: use kubectl'
+    assert run_in_process("job", "logs", "trained", kubeconfig=server.kubeconfig(tmp_path)).sentence() == message
+
+
 def test_a_missing_name_without_list_permission_gets_no_suggestion(server: FakeApiServer, tmp_path: Path) -> None:
     server.has(DEFAULT)
     server.answers["GET", DEFAULT] = forbidden("list")

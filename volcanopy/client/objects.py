@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from volcanopy.client import access
@@ -10,6 +11,7 @@ from volcanopy.client.kinds import key_of, resource, word
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.errors import ApiError, Forbidden, KubeError, NotFound
 from volcanopy.kube.client.kinds import Json, Kind
+from volcanopy.kube.client.raw_kinds import of_other_apis
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,11 +63,15 @@ async def find_object(client: Client, kind: Kind[Json], namespace: str | None, t
 async def not_found_error(
     client: Client, kind: Kind[Json], namespace: str | None, name: str, fault: ApiError
 ) -> CommandError:
-    """Return the error for a missing object, with similar names or other namespaces where it exists."""
+    """Return the error for a missing object, with similar names, or where it exists: another namespace or API."""
     if not (fault.details and fault.details.name):
         return CommandError(not_served(f"{kind.kind} of {kind.api_version}"))
     where = f' in namespace "{namespace}"' if namespace else ""
     message = f'{word(kind)} "{name}" not found{where}'
+    for other in of_other_apis(kind):
+        with suppress(KubeError):
+            await client.get(other, namespace, name)
+            return CommandError(f"{message}; {other.plural}.{other.group} has one: use kubectl")
     try:
         if namespace:
             elsewhere = await client.list(kind, field_selector=f"metadata.name={name}", deadline=5.0)
