@@ -68,10 +68,10 @@ async def not_found_error(
         return CommandError(not_served(f"{kind.kind} of {kind.api_version}"))
     where = f' in namespace "{namespace}"' if namespace else ""
     message = f'{word(kind)} "{name}" not found{where}'
-    for other in of_other_apis(kind):
+    for volcano_kind in of_other_apis(kind):
         with suppress(KubeError):
-            await client.get(other, namespace, name)
-            return CommandError(f"{message}; {other.plural}.{other.group} has one: use kubectl")
+            await client.get(volcano_kind, namespace, name)
+            return CommandError(f"{message}; {volcano_kind.plural}.{volcano_kind.group} has one: use kubectl")
     try:
         if namespace:
             elsewhere = await client.list(kind, field_selector=f"metadata.name={name}", deadline=5.0)

@@ -92,7 +92,7 @@ class Collector:
             try:
                 await self._work()
             except Exception as error:
-                expected = isinstance(error, ApiError)  # its message says all
+                expected = isinstance(error, ApiError)  # its message is enough
                 log.error("garbage collection failed, it is tried again", error=str(error), exc_info=not expected)
                 await asyncio.sleep(RETRY)
                 self.resume()
