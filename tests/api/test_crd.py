@@ -60,7 +60,7 @@ def test_client_side_apply_can_carry_the_definition(resource: Resource) -> None:
 def test_every_node_of_a_schema_is_structural(resource: Resource) -> None:
     for path, node in nodes(served(resource)["schema"]["openAPIV3Schema"]):
         assert "type" in node or node.get("x-kubernetes-int-or-string"), path
-        # x-kubernetes-int-or-string says the same as its anyOf, which the API server evaluates besides.
+        # x-kubernetes-int-or-string means the same as its anyOf, which the API server evaluates besides.
         assert not {"$ref", "$defs", "title", "allOf", "anyOf", "const"} & set(node), path
         if node.get("type") == "array":
             assert "items" in node, path
