@@ -293,10 +293,10 @@ class World:
 
     @property
     def status(self) -> Json:
-        """The job's status."""
+        """The job's status, with the version that is not written while it is 0."""
         assert self.job is not None
         status: Json = self.job["status"]
-        return status
+        return {"version": 0, **status}
 
     @property
     def phase(self) -> str:
