@@ -31,6 +31,7 @@ class ServerCertificate:
         """Return a TLS context for a server, of TLS 1.2 or later whatever the default of the system is."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.num_tickets = 0  # clients of Kubernetes resume no session: tickets are a seventh of a handshake
         self.put_into(context)
         return context
 
