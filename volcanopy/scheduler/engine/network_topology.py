@@ -11,7 +11,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster, NodesView, TasksView
 from volcanopy.scheduler.ledger.subjob_views import SubJobView
 from volcanopy.scheduler.ledger.views import JobView, TaskView
 from volcanopy.scheduler.model import topology
-from volcanopy.scheduler.model.once import once
+from volcanopy.scheduler.model.once import once, once_while
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, Status
@@ -62,9 +62,6 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
         self._weights = self.cluster.axis.vector({"cpu": args.cpu, "memory": args.memory, **args.resources})
         self._lowest, self._highest = int(self._table.tiers.min()), int(self._table.tiers[-1])
         self._allocatable = self._table.sums(self.cluster.snapshot.nodes.allocatable.values)
-        self._sums: dict[str, tuple[int, Ints]] = {}
-        self._asked: tuple[int, dict[str, Ints]] = (0, {})
-        """The least requests of jobs and sub-groups, by key, with the number of changes of tasks."""
         self.task_value(self._place)
 
     def couples_nodes(self, task: TaskView) -> bool:
@@ -98,24 +95,15 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             return groups
         return self._table.by_tier(np.concatenate(groups)[-self.args.most_evicted :])[::-1]
 
+    @once_while("cluster.ledger.moves")
     def _least(self, requester: JobView | SubJobView) -> Ints:
         """(R,): the least request of the tasks that must be placed."""
-        moves = self.cluster.ledger.moves
-        if self._asked[0] != moves:
-            self._asked = (moves, {})
-        known = self._asked[1].get(requester.key)
-        if known is None:
-            known = self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, requester.shortfall))
-            self._asked[1][requester.key] = known
-        return known
+        return self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, requester.shortfall))
 
+    @once_while("cluster.ledger.changes")
     def _sum(self, column: str) -> Ints:
         """(R, H): a column of the nodes summed up, as the session stands."""
-        changes = self.cluster.ledger.changes
-        known = self._sums.get(column)
-        if known is None or known[0] != changes:
-            known = self._sums[column] = (changes, self._table.sums(getattr(self.cluster.ledger, column)))
-        return known[1]
+        return self._table.sums(getattr(self.cluster.ledger, column))
 
     def scores(self, part: SubJobView, hypernodes: Rows) -> Floats:
         """Return how full each is with the sub-group in it; of the fullest rather those that hold more of its tasks."""

@@ -44,3 +44,25 @@ def once_by(attribute: str) -> Callable[[F], F]:
         return cast("F", method)
 
     return declare
+
+
+def once_while(*attributes: str) -> Callable[[F], F]:
+    """Declare a method that is computed once for equal arguments as long as these attributes of its object are equal."""
+    state_of = attrgetter(*attributes)
+
+    def declare(compute: F) -> F:
+        name = f"{compute.__module__}.{compute.__qualname__}"
+
+        @wraps(compute)
+        def method(self: Any, *arguments: Any) -> Any:
+            state, known = state_of(self), self.__dict__.get(name)
+            if known is None or known[0] != state:
+                known = self.__dict__[name] = (state, {})
+            values = known[1]
+            if arguments not in values:
+                values[arguments] = compute(self, *arguments)
+            return values[arguments]
+
+        return cast("F", method)
+
+    return declare

@@ -14,6 +14,8 @@ from volcanopy.api import core, quantity
 from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
+from volcanopy.scheduler.model.cached_property import cached_property
+from volcanopy.scheduler.model.once import once_while
 from volcanopy.scheduler.model.resources import Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import HOLDING, PLACED
@@ -47,8 +49,6 @@ class DeviceQuota:
         self._cluster = cluster
         limits = {row: _limits(queue, parts=parts) for row, queue in enumerate(cluster.snapshot.queues.objects)}
         self._limits = {row: limit for row, limit in limits.items() if limit}
-        self._claiming: Rows | None = None
-        self._known: tuple[int, dict[int, set[str]]] = (NONE, {})
 
     def exceeded(self, line: Iterable[int], task: TaskView, count: int) -> Excess | None:
         """Return the first limit of these queues that ``count`` more tasks equal to this one exceed, None if there is none."""
@@ -76,21 +76,15 @@ class DeviceQuota:
         sums = {row: _sum(map(self._of, keys)) for row, keys in self._claims(pipelined=False).items()}
         return {row: {name: sums[row][name] for name in self._limits[row] if name in sums[row]} for row in sums}
 
+    @once_while("_cluster.ledger.changes")
     def _charged(self) -> Mapping[int, set[str]]:
         """Return, by queue with limits, the claims of tasks that have a node or will have one."""
-        changes = self._cluster.ledger.changes
-        if self._known[0] != changes:
-            self._known = (changes, self._claims(pipelined=True))
-        return self._known[1]
+        return self._claims(pipelined=True)
 
     def _claims(self, *, pipelined: bool) -> dict[int, set[str]]:
         """Return, by queue with limits, the claims of tasks with a node in it or below it."""
-        ledger, snapshot = self._cluster.ledger, self._cluster.snapshot
+        snapshot, status = self._cluster.snapshot, self._cluster.ledger.status[self._claiming]
         table = snapshot.tasks
-        if self._claiming is None:
-            shapes = np.array(sorted(snapshot.shapes.claiming), dtype=np.int64)
-            self._claiming = np.flatnonzero(np.isin(table.shape, shapes) & (table.job != NONE))
-        status = ledger.status[self._claiming]
         charged: dict[int, set[str]] = {}
         for row in self._claiming[(PLACED if pipelined else HOLDING)[status]].tolist():
             queue = int(snapshot.jobs.queue[table.job[row]])
@@ -99,6 +93,12 @@ class DeviceQuota:
                 if above in self._limits:
                     charged.setdefault(above, set()).update(keys)
         return charged
+
+    @cached_property
+    def _claiming(self) -> Rows:
+        """The tasks of jobs that claim devices."""
+        table, shapes = self._cluster.snapshot.tasks, sorted(self._cluster.snapshot.shapes.claiming)
+        return np.flatnonzero(np.isin(table.shape, np.array(shapes, dtype=np.int64)) & (table.job != NONE))
 
     def _of(self, key: str) -> Amounts:
         claim = self._cluster.snapshot.claim_tables.device_claims.get(key)

@@ -10,6 +10,7 @@ from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
 from volcanopy.scheduler.model.cached_property import cached_property
 from volcanopy.scheduler.model.messages import Amounts, QuotaMessage
+from volcanopy.scheduler.model.once import once_while
 from volcanopy.scheduler.model.queue_shares import Bounds, Levels
 from volcanopy.scheduler.model.resources import UNLIMITED, Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
@@ -72,14 +73,10 @@ class Commitments:
             for parent, rows in self._below.items():
                 self._above[rows] = parent
         self._tops: Rows = np.flatnonzero(self._above == NONE)
-        self._known: tuple[int, Ints] | None = None
 
     def excess(self, queue: int, requested: Ints) -> Ints | None:
         """(R,): by how much this (R,) request of a queue exceeds what is not reserved for others; None if it does not."""
-        allocated, moves = self._ledger.queue_allocated, self._ledger.moves
-        if self._known is None or self._known[0] != moves:
-            self._known = (moves, self._committed(allocated))
-        committed = self._known[1]
+        allocated, committed = self._ledger.queue_allocated, self._committed()
         row, more = queue, requested
         before = allocated[:, queue] + self._of_children(committed, queue)
         while row != NONE:
@@ -95,7 +92,10 @@ class Commitments:
         over = np.where(more > 0, committed[:, self._tops].sum(axis=1) + more - self._whole, 0)
         return np.maximum(over, 0) if (over > 0).any() else None
 
-    def _committed(self, allocated: Ints) -> Ints:
+    @once_while("_ledger.moves")
+    def _committed(self) -> Ints:
+        """(R, Q): the larger of what is allocated and what is reserved."""
+        allocated = self._ledger.queue_allocated
         committed = np.maximum(allocated, self._reserved)
         for parent in self._below:  # the deepest first
             below = allocated[:, parent] + self._of_children(committed, parent)
@@ -116,7 +116,6 @@ class QueueQuota:
         self._pods = cluster.axis.index["pods"]
         self._commitments: Commitments | None = None
         self._in_tree = in_tree
-        self._known_used: tuple[int, Amounts] | None = None
         if reserved is not None:
             self._reserved = reserved
             self._commitments = Commitments(cluster, reserved, limit, in_tree=in_tree)
@@ -154,12 +153,10 @@ class QueueQuota:
     def _total(self) -> Amounts:
         return tuple(self._cluster.snapshot.total.tolist())
 
+    @once_while("_cluster.ledger.moves")
     def _used(self) -> Amounts:
         """(R,): what is allocated to all queues together."""
-        moves = self._cluster.ledger.moves
-        if self._known_used is None or self._known_used[0] != moves:
-            self._known_used = moves, tuple(self._cluster.ledger.queue_allocated.sum(axis=1).tolist())
-        return self._known_used[1]
+        return tuple(self._cluster.ledger.queue_allocated.sum(axis=1).tolist())
 
     def _is_of_cluster(self, row: int, requested: Amounts, allocated: Amounts, limit: Amounts) -> bool:
         """Return whether an exceeded limit of a queue is what others leave of the cluster, who use all that is reserved."""

@@ -16,7 +16,7 @@ from volcanopy.api.builtin import devices, pod_claims
 from volcanopy.scheduler.ledger.cluster import Cluster
 from volcanopy.scheduler.ledger.views import TaskView
 from volcanopy.scheduler.model.claim_tables import DeviceId
-from volcanopy.scheduler.model.once import once_by
+from volcanopy.scheduler.model.once import once_by, once_while
 from volcanopy.scheduler.model.plan import DeviceChoice
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, Rows
 from volcanopy.scheduler.model.task_status import Status
@@ -123,7 +123,6 @@ class DynamicResources:
         self._traits = cluster.traits
         self._tables = cluster.snapshot.claim_tables
         self._inventory = device_inventory.build_inventory(self._tables.offers, self._traits)
-        self._released: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def cache_key(self, task: TaskView) -> bytes | None:
         """Return a key that tasks with equivalent claims of their own share; None for tasks without such claims."""
@@ -286,20 +285,16 @@ class DynamicResources:
 
         return allocate(claims, lambda request: self._inventory.suitable(name, node, request), is_free)
 
+    @once_while("_cluster.ledger.changes")
     def _released_claims(self) -> frozenset[str]:
         """Return the keys of the claims whose users are all terminating."""
-        ledger = self._cluster.ledger
-        if self._released[0] != ledger.changes:
-            tasks = self._cluster.snapshot.tasks
-            rows = np.flatnonzero(self._assumed.claiming & (ledger.status == Status.RELEASING))
-            uids = {tasks.pods[row].metadata.uid for row in rows.tolist()}
-            keys = {requested.key for row in rows.tolist() for requested in pod_claims.devices(tasks.pods[row])}
-            known = self._tables.device_claims
-            released = frozenset(
-                key for key in keys if key in known and all(user.uid in uids for user in known[key].status.reserved_for)
-            )
-            self._released = (ledger.changes, released)
-        return self._released[1]
+        tasks, known = self._cluster.snapshot.tasks, self._tables.device_claims
+        rows = np.flatnonzero(self._assumed.claiming & (self._cluster.ledger.status == Status.RELEASING))
+        uids = {tasks.pods[row].metadata.uid for row in rows.tolist()}
+        keys = {requested.key for row in rows.tolist() for requested in pod_claims.devices(tasks.pods[row])}
+        return frozenset(
+            key for key in keys if key in known and all(user.uid in uids for user in known[key].status.reserved_for)
+        )
 
     def _choice(self, claim: Claim, allocated: list[AllocatedDevice]) -> Choice:
         ids = tuple(device.item.id for device in allocated if not device.request.admin_access)

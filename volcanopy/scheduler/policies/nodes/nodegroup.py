@@ -11,7 +11,7 @@ from pydantic import Field
 from volcanopy.api import names, quantity
 from volcanopy.scheduler.ledger.cluster import NodesView, TasksView
 from volcanopy.scheduler.ledger.views import QueueView, TaskView
-from volcanopy.scheduler.model.once import once_by
+from volcanopy.scheduler.model.once import once_by, once_while
 from volcanopy.scheduler.model.resources import Floats, Ints, Mask, sums_by
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import PLACED
@@ -73,7 +73,6 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         """Number the groups."""
         self._codes, numbers = self.cluster.traits.label(LABEL)
         self._groups = tuple(numbers)
-        self._used: dict[int, tuple[int, Ints]] = {}
         self._queue = self.task_value(lambda task: NONE if task.job is None else task.job.queue.row)
 
     def couples_nodes(self, task: TaskView) -> bool:
@@ -136,26 +135,23 @@ class NodeGroup(Nodes, Plugin[NodeGroupArguments]):
         limits = (rules.limits or {}).get(self._groups[code])
         if not limits:
             return False
-        used, request = self._usage(queue)[:, code], task.request.values
+        used, request = self._usage(queue.row)[:, code], task.request.values
         places = ((self.cluster.axis.index.get(name), limit) for name, limit in limits.items())
         return any(
             place is not None and request[place] > 0 and int(used[place] + request[place]) > limit
             for place, limit in places
         )
 
-    def _usage(self, queue: QueueView) -> Ints:
+    @once_while("cluster.ledger.changes")
+    def _usage(self, queue: int) -> Ints:
         """(R, groups): what the queue's tasks hold in each group."""
         ledger, snapshot = self.cluster.ledger, self.cluster.snapshot
-        known = self._used.get(queue.row)
-        if known is None or known[0] != ledger.changes:
-            status, node, table = ledger.status, ledger.node, snapshot.tasks
-            rows = np.flatnonzero(PLACED[status] & (node != NONE) & (table.job != NONE))
-            rows = rows[snapshot.jobs.queue[table.job[rows]] == queue.row]
-            codes = self._codes[node[rows]]
-            rows, codes = rows[codes != NONE], codes[codes != NONE]
-            known = ledger.changes, sums_by(codes, snapshot.requests(rows), len(self._groups))
-            self._used[queue.row] = known
-        return known[1]
+        status, node, table = ledger.status, ledger.node, snapshot.tasks
+        rows = np.flatnonzero(PLACED[status] & (node != NONE) & (table.job != NONE))
+        rows = rows[snapshot.jobs.queue[table.job[rows]] == queue]
+        codes = self._codes[node[rows]]
+        rows, codes = rows[codes != NONE], codes[codes != NONE]
+        return sums_by(codes, snapshot.requests(rows), len(self._groups))
 
 
 def _limits(text: str) -> dict[str, dict[str, int]] | None:
