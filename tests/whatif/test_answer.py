@@ -262,3 +262,27 @@ def test_a_question_leaves_the_cluster_as_it_was() -> None:
     first, second = (answer(made, Limits(Budget(50), Budget(2000))) for _ in range(2))
     assert made.cluster.objects == before
     assert first.jobs == second.jobs
+
+
+KATA = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "kata"},
+    "handler": "kata",
+    "overhead": {"podFixed": {"cpu": "1"}},
+    "scheduling": {"nodeSelector": {"kata": "true"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
+}
+
+
+def test_pods_of_a_new_job_have_the_overhead_and_the_nodes_of_their_runtime_class() -> None:
+    text = "node plain cpu=3\nnode n1 cpu=4 label.kata=true taint=t:NoSchedule"
+    pair = job(text, "pair", None, KATA, batch_job("pair", 2, pod={"runtimeClassName": "kata"}))
+    assert (pair.start, pair.nodes) == (Start.NOW, ("n1",))
+    three = job(text, "three", None, KATA, batch_job("three", 3, cpu="2", pod={"runtimeClassName": "kata"}))
+    assert three.start is Start.NEVER
+    assert '2 more nodes like "n1"' in [remedy.text for remedy in three.remedies]
+    wide = job(text, "wide", None, KATA, batch_job("wide", 1, cpu="6", pod={"runtimeClassName": "kata"}))
+    assert {remedy.text for remedy in wide.remedies} >= {
+        '1 more node like "plain" with 7 cpu instead of 3 and label kata=true',
+        "request at most 3 cpu per pod instead of 6",
+    }

@@ -171,7 +171,7 @@ def _merged(body: Json, patch: Mapping[str, Any]) -> Json:
 
 def create_pod(cluster: Cluster, manifest: Json) -> None:
     """Insert a pod with its priority, counted in its quotas. Raises RejectedError."""
-    spec = dict(manifest["spec"])
+    spec = with_runtime_class(cluster, dict(manifest["spec"]))
     name, pod_name = spec.get("priorityClassName", ""), manifest["metadata"]["name"]
     classes = cluster.state.priority_classes
     if name and name not in classes and name not in _BUILTIN_CLASSES:
@@ -190,6 +190,18 @@ def create_pod(cluster: Cluster, manifest: Json) -> None:
     create_claims_of_pod(cluster, body)
     for quota in quotas:
         cluster.put(quota)
+
+
+def with_runtime_class(cluster: Cluster, spec: Json) -> Json:
+    """Return the spec of a pod with overhead, node selector and tolerations of its RuntimeClass, if that is known."""
+    body = cluster.objects.get(("RuntimeClass", spec.get("runtimeClassName") or ""))
+    if body is None:
+        return spec
+    scheduling = body.get("scheduling") or {}
+    selector = (scheduling.get("nodeSelector") or {}) | (spec.get("nodeSelector") or {})
+    tolerations = [*(spec.get("tolerations") or ()), *(scheduling.get("tolerations") or ())]
+    overhead = (body.get("overhead") or {}).get("podFixed") or {}
+    return spec | {"overhead": overhead, "nodeSelector": selector, "tolerations": tolerations}
 
 
 def delete_pod(cluster: Cluster, key: str) -> None:

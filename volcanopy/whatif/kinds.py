@@ -73,8 +73,9 @@ WORKLOADS: dict[tuple[str, str], bool] = {
     (names.FLOW, "JobTemplate"): True,
     (names.BUS, "Command"): True,
     (devices.GROUP, "ResourceClaimTemplate"): True,
+    ("node.k8s.io", "RuntimeClass"): False,
 }
-"""Kinds of controllers, all namespaced."""
+"""Kinds that controllers and the API server read, and whether they are namespaced."""
 
 
 def group_of(body: Json) -> str:

@@ -30,6 +30,8 @@ from volcanopy.whatif.new_claims import create_claim
 _MODELS: dict[str, type[Model]] = {
     model.__name__: model for model in (BatchJob, CronBatchJob, JobFlow, JobTemplate, Command)
 }
+_INPUTS = frozenset({"JobTemplate", "Command", "ResourceClaimTemplate", "RuntimeClass"})
+"""Kinds from which others are made: they are not submitted."""
 _REVIEWED = ("Queue", "HyperNode")
 """Kinds of which new objects are reviewed where they are."""
 _MOST_WAIT = timedelta(days=366 * 5)
@@ -81,7 +83,7 @@ def load(
     cluster.bodies.update(manifests)
     result = Loaded(cluster, unknown=unknown)
     for key, body in workloads.items():
-        if body["metadata"].get("uid") or body["kind"] in {"JobTemplate", "Command", "ResourceClaimTemplate"}:
+        if body["metadata"].get("uid") or body["kind"] in _INPUTS:
             cluster.put_workload(body)
         else:
             result.new[key] = body

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from volcanopy.api import core, names, quantity
 from volcanopy.api.alternatives import merged
 from volcanopy.api.builtin.pod_requests import pod_requests, resources_of
@@ -12,7 +14,7 @@ from volcanopy.api.model import Json
 from volcanopy.scheduler.model import pod_fields
 from volcanopy.whatif.changes import Delete, Edit, Steps
 from volcanopy.whatif.cluster import Cluster, Key
-from volcanopy.whatif.controllers import read_job
+from volcanopy.whatif.controllers import read_job, with_runtime_class
 from volcanopy.whatif.kinds import phase_of
 
 EditSpec = Callable[[Json], Json]
@@ -131,9 +133,8 @@ def pod_specs(cluster: Cluster, target: Target) -> list[Json]:
     """
     if target.job:
         tasks = _effective(cluster.objects["BatchJob", target.job]).get("tasks") or []
-        return [
-            (task.get("template") or {}).get("spec") or {} for task in tasks for _ in range(task.get("replicas", 1))
-        ]
+        specs = [with_runtime_class(cluster, (task.get("template") or {}).get("spec") or {}) for task in tasks]
+        return [spec for task, spec in zip(tasks, specs, strict=True) for _ in range(task.get("replicas", 1))]
     return [cluster.body("Pod", pod.metadata.key).get("spec") or {} for pod in waiting_pods(cluster, target)]
 
 
@@ -154,11 +155,13 @@ def waiting_pods(cluster: Cluster, target: Target) -> list[core.Pod]:
     ]
 
 
-def requests_of(cluster: Cluster, target: Target) -> list[dict[str, int]]:
-    """Return the requests of each of a job's pods, in base units."""
+def requests_of(cluster: Cluster, target: Target, *, overhead: bool = True) -> list[dict[str, int]]:
+    """Return the requests of each of a job's pods, in base units, with or without their overhead."""
     if target.job:
-        return [pod_requests(resources_of(convert(spec, core.PodSpec))) for spec in pod_specs(cluster, target)]
-    return [pod_requests(resources_of(pod.spec)) for pod in waiting_pods(cluster, target)]
+        specs = [convert(spec, core.PodSpec) for spec in pod_specs(cluster, target)]
+    else:
+        specs = [pod.spec for pod in waiting_pods(cluster, target)]
+    return [pod_requests(resources_of(spec if overhead else replace(spec, overhead={}))) for spec in specs]
 
 
 # Edits
@@ -248,7 +251,7 @@ def scaled(resources: Mapping[str, Any], ratios: Mapping[str, tuple[int, int]]) 
 
 def with_requests_up_to(cluster: Cluster, target: Target, resource: str, most: int) -> Steps:
     """Return the steps after which no waiting pod of a job requests more than ``most`` base units of a resource."""
-    requests = [request.get(resource, 0) for request in requests_of(cluster, target)]
+    requests = [request.get(resource, 0) for request in requests_of(cluster, target, overhead=False)]
     before, after = sum(requests), sum(min(units, most) for units in requests)
     steps = edit_pods(cluster, target, lambda spec: capped(spec, resource, most))
     group = cluster.group(target.group)

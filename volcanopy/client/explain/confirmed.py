@@ -18,7 +18,8 @@ from volcanopy.kube.cache.followed_kinds import OLDER
 from volcanopy.kube.client.api_client import Client
 from volcanopy.kube.client.api_view import api_views
 from volcanopy.kube.client.errors import Forbidden, KubeError, NotFound
-from volcanopy.kube.client.raw_kinds import DEVICE_CLAIM_TEMPLATES
+from volcanopy.kube.client.kinds import Kind
+from volcanopy.kube.client.raw_kinds import DEVICE_CLAIM_TEMPLATES, RUNTIME_CLASSES
 from volcanopy.kube.threads import in_thread
 from volcanopy.scheduler.policy.config import SchedulerConfig, default, parse
 from volcanopy.scheduler.policy.registry import Registry
@@ -26,6 +27,9 @@ from volcanopy.whatif.answer import JobAnswer, answer
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.kinds import ManifestError
 from volcanopy.whatif.load import Loaded
+
+_INPUTS = (DEVICE_CLAIM_TEMPLATES, RUNTIME_CLASSES)
+"""Kinds from which the API server and controllers complete the pods of new jobs."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ async def cluster_state(client: Client) -> ClusterState:
     try:
         await cluster_reader.read_all(apis, objects.take)
         jobs = {view.api: await unfinished_jobs(view) for view in apis}
-        templates = await _claim_templates(client)
+        inputs = [body for kind in _INPUTS for body in await _readable(client, kind)]
         text = await configured(client)
     except Forbidden as fault:
         raise UnreadableError(str(cluster_error(fault))) from None
@@ -87,21 +91,20 @@ async def cluster_state(client: Client) -> ClusterState:
         for view in reversed(list(apis)):
             for body in jobs[view.api]:
                 cluster.put_workload(own_job(body))
-        for body in templates:
-            cluster.put_workload(
-                body | {"apiVersion": DEVICE_CLAIM_TEMPLATES.api_version, "kind": "ResourceClaimTemplate"}
-            )
+        for body in inputs:
+            cluster.put_workload(body)
     except (ConfigError, ThirdPartyError, ManifestError, QuantityError) as fault:
         raise UnreadableError(str(fault)) from None
     cluster.commit()
     return ClusterState(cluster, config, plugins, bool(text))
 
 
-async def _claim_templates(client: Client) -> list[Json]:
-    """Return the templates of which pods of new jobs get device claims; none that the cluster lacks or the user may not read."""
-    for version in (DEVICE_CLAIM_TEMPLATES.version, *OLDER.get(DEVICE_CLAIM_TEMPLATES.group, ())):
+async def _readable(client: Client, kind: Kind[Json]) -> list[Json]:
+    """Return the objects of a kind; none if the cluster lacks it or the user may not read it."""
+    for version in (kind.version, *OLDER.get(kind.group, ())):
         try:
-            return (await client.list(DEVICE_CLAIM_TEMPLATES.in_version(version))).items
+            items = (await client.list(kind.in_version(version))).items
+            return [body | {"apiVersion": kind.api_version, "kind": kind.kind} for body in items]
         except NotFound:
             continue
         except Forbidden:

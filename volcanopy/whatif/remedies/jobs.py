@@ -187,10 +187,9 @@ def _usage_text(count: int, total: Mapping[str, int]) -> str:
 def smaller_requests(question: Question) -> Sequence[Candidate]:
     """Return a candidate for each resource of which the pods of the job request less."""
     candidates = []
+    requests = requests_of(question.cluster, question.target, overhead=False)
     for resource in sorted(total_request(question)):
-        largest = max(
-            (request.get(resource, 0) for request in requests_of(question.cluster, question.target)), default=0
-        )
+        largest = max((request.get(resource, 0) for request in requests), default=0)
         step = min(step_of(question, resource, *_node_sizes(question.cluster, resource)), _round(resource, largest))
         if largest > 1:
             candidates.append(Candidate("request", (_smaller(question, resource, largest, step),)))
