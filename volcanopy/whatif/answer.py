@@ -210,10 +210,10 @@ def _search(trials: Trials, explanation: Explain | None, answer: JobAnswer) -> S
 
 def _searched(search: Search, budget: Budget, answer: JobAnswer) -> JobAnswer:
     """Return the answer with remedies."""
-    result = search.run(budget)
-    ends = next((remedy for remedy in result.remedies if remedy.kind == "end"), None)
+    remedies, is_complete = search.run(budget)
+    ends = next((remedy for remedy in remedies if remedy.kind == "end"), None)
     after = tuple(text.removeprefix("end of ") for text in ends.parts) if ends is not None else ()
-    return replace(answer, remedies=result.remedies, searched=not result.ended, after=after)
+    return replace(answer, remedies=remedies, searched=is_complete, after=after)
 
 
 def _alone(engine: Engine, budget: Budget, answer: JobAnswer) -> JobAnswer:

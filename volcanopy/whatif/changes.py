@@ -70,9 +70,8 @@ def perform(cluster: Cluster, steps: Iterable[Step], config: SchedulerConfig) ->
     return config
 
 
-def as_data(cluster: Cluster, steps: Iterable[Step], config: SchedulerConfig) -> Change:
+def as_data(cluster: Cluster, steps: Steps, config: SchedulerConfig) -> Change:
     """Return what steps change, as data. The cluster stays as it is."""
-    steps = tuple(steps)
     document: Json = {}
     for step in steps:
         if isinstance(step, Configure):

@@ -91,14 +91,6 @@ class Remedy:
         return result | ({"configuration": self.change.configuration} if self.change.configuration else {})
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """Result of a search: the remedies, and whether the budget ended it."""
-
-    remedies: tuple[Remedy, ...] = ()
-    ended: bool = False
-
-
 class Search:
     """The search for one job. A search that is run again has to make only those trials that the budget did not allow before."""
 
@@ -112,8 +104,8 @@ class Search:
         self._accepted: dict[tuple[Part, ...], bool] = {}
         """Whether admission accepts these parts at their strongest."""
 
-    def run(self, budget: Budget) -> SearchResult:
-        """Return the remedies, single changes first by kind."""
+    def run(self, budget: Budget) -> tuple[tuple[Remedy, ...], bool]:
+        """Return the remedies, single changes first by kind, and whether the search came to its end."""
         self.budget = budget
         remedies: list[Remedy] = []
         try:
@@ -121,8 +113,8 @@ class Search:
             if not remedies and (combined := self._combined()) is not None:
                 remedies.append(combined)
         except BudgetEndedError:
-            return SearchResult(tuple(remedies), ended=True)
-        return SearchResult(tuple(remedies))
+            return tuple(remedies), False
+        return tuple(remedies), True
 
     def _kinds(self) -> Iterator[Kind]:
         first = _FIRST.get(self.question.gate, ())

@@ -16,7 +16,7 @@ from volcanopy.scheduler.cache.totals import count_due
 from volcanopy.scheduler.model.resources import Ints, Rows
 from volcanopy.scheduler.model.snapshot import NONE
 from volcanopy.scheduler.model.task_status import ON_NODE
-from volcanopy.whatif.changes import Delete, Edit, Steps
+from volcanopy.whatif.changes import Delete, Steps
 from volcanopy.whatif.cluster import Cluster
 from volcanopy.whatif.controllers import read_job
 from volcanopy.whatif.remedies.candidate import Candidate, Part, Question, single
@@ -255,16 +255,9 @@ def _quota(question: Question, key: str, quota: policy.ResourceQuota, name: str)
     now = quantity.amount(resource, quota.status.hard[name])
     used_amount = quantity.amount(resource, quota.status.used.get(name, 0))
     total = sum(pod_usage(spec).get(name, 0) for spec in pod_specs(question.cluster, question.target))
+    text = f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.shown(resource, now)} to'
     raised = Raised(question, resource, now, max(used_amount - now, 0) + 2 * total)
-
-    def steps(count: int) -> Steps:
-        return (Edit("ResourceQuota", key, partial(_raised, name, quantity.text(resource, raised.units(count)))),)
-
-    def text(count: int) -> str:
-        value = quantity.shown(resource, raised.units(count))
-        return f'raise {name} of ResourceQuota "{quota.metadata.name}" from {quantity.shown(resource, now)} to {value}'
-
-    return raised.part(steps, text)
+    return raised.part("ResourceQuota", key, partial(_raised, name), lambda value, _: f"{text} {value}")
 
 
 def _raised(name: str, value: str, body: Json) -> Json:

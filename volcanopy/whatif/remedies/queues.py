@@ -95,17 +95,12 @@ def _amount(cluster: Cluster, question: Question, place: tuple[str, str, str]) -
     now = quantity.amount(resource, _listed(cluster.state.queues[name], field).get(resource, 0))
     beyond = 0 if field == "guarantee" else total_of(cluster, resource)
     raised = Raised(question, resource, now, total_request(question)[resource] + beyond)
+    what = f'{field} of queue "{name}"'
 
-    def steps(count: int) -> Steps:
-        return (Edit("Queue", name, lambda body: _raised(body, field, resource, raised.units(count))),)
-
-    def text(count: int) -> str:
-        value = quantity.shown(resource, raised.units(count))
-        more = quantity.shown(resource, raised.units(count) - now)
-        what = f'{field} of queue "{name}"'
+    def text(value: str, more: str) -> str:
         return f"raise the {what} by {more} {resource} to {value}" if now else f"set the {what} to {value} {resource}"
 
-    return raised.part(steps, text)
+    return raised.part("Queue", name, partial(_raised, field, resource), text)
 
 
 def total_request(question: Question) -> dict[str, int]:
@@ -134,17 +129,27 @@ class Raised:
     """An amount that is raised by a number of grains, at least by one and by ``most`` units."""
 
     def __init__(self, question: Question, resource: str, now: int, most: int) -> None:
-        self._now, self._grain = now, grain_of(resource, max(now, most))
+        self._resource, self._now, self._grain = resource, now, grain_of(resource, max(now, most))
         self._most = max(-(-most // self._grain), 1)
         self._stride = max(step_of(question, resource, now) // self._grain, 1)
 
-    def units(self, count: int) -> int:
-        """Return the amount raised by so many grains."""
-        return self._now + count * self._grain
+    def part(self, kind: str, key: str, edited: Callable[[str, Json], Json], text: Callable[[str, str], str]) -> Part:
+        """Return the part of which the strength is the number of grains.
 
-    def part(self, steps: Callable[[int], Steps], text: Callable[[int], str]) -> Part:
-        """Return the part of which the strength is the number of grains."""
-        return Part(self._most, steps, text, self._stride)
+        ``edited`` gets the quantity and the manifest of the object; ``text`` gets the amount, and by how much it is raised.
+        """
+        resource, now = self._resource, self._now
+
+        def units(count: int) -> int:
+            return now + count * self._grain
+
+        def steps(count: int) -> Steps:
+            return (Edit(kind, key, partial(edited, quantity.text(resource, units(count)))),)
+
+        def sentence(count: int) -> str:
+            return text(quantity.shown(resource, units(count)), quantity.shown(resource, units(count) - now))
+
+        return Part(self._most, steps, sentence, self._stride)
 
 
 def total_of(cluster: Cluster, resource: str) -> int:
@@ -154,8 +159,7 @@ def total_of(cluster: Cluster, resource: str) -> int:
     return 0 if row is None else int(state.nodes.amounts["allocatable"][row].sum())
 
 
-def _raised(body: Json, field: str, resource: str, units: int) -> Json:
-    value = quantity.text(resource, units)
+def _raised(field: str, resource: str, value: str, body: Json) -> Json:
     spec = body.get("spec") or {}
     if field == "guarantee":
         resources = (spec.get("guarantee") or {}).get("resource") or {}
@@ -211,17 +215,13 @@ def _entry_limits(
 def _entry_resource(question: Question, place: tuple[core.Queue, int], resource: str, whose: str, now: int) -> Part:
     queue, number = place
     most = total_request(question).get(resource, 0) + total_of(question.cluster, resource)
-    raised = Raised(question, resource, now, most)
-
-    def steps(count: int) -> Steps:
-        value = quantity.text(resource, raised.units(count))
-        return (Edit("Queue", queue.metadata.name, partial(_entry, number, resource, value)),)
-
-    def text(count: int) -> str:
-        before, after = quantity.shown(resource, now), quantity.shown(resource, raised.units(count))
-        return f"raise the limit of {whose} from {before} to {after} {resource}"
-
-    return raised.part(steps, text)
+    before = quantity.shown(resource, now)
+    return Raised(question, resource, now, most).part(
+        "Queue",
+        queue.metadata.name,
+        partial(_entry, number, resource),
+        lambda value, _: f"raise the limit of {whose} from {before} to {value} {resource}",
+    )
 
 
 def _entry(number: int, field: str, value: Any, body: Json) -> Json:
