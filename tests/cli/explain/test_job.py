@@ -411,6 +411,16 @@ def test_a_job_that_no_controller_has_seen_is_the_headline_whatever_the_engine_k
     assert unseen.summary.endswith("not processed by the controller for 6m40s; check that it is running")
 
 
+@pytest.mark.parametrize(("start", "is_added"), [(Start.NEVER, True), (Start.AFTER, False)])
+def test_what_keeps_a_job_from_starting_in_an_empty_cluster_is_in_the_summary(start: Start, is_added: bool) -> None:
+    """The cluster is full, and no node is large enough: more free resources would not help."""
+    full = {"gate": "nodes", "message": "too little is free in the cluster: cpu requested 6, allocated 8, capacity 8"}
+    summary = report(a_job(), a_group(reason=full), answer=_answered(start, "nodes", MESSAGE)).summary
+    expected = f'job "train" is pending: {full["message"]}'
+    added = f"; it does not start when all other jobs have ended: {MESSAGE}"
+    assert summary == expected + added * is_added
+
+
 @pytest.mark.parametrize("start", [Start.NOW, Start.NEVER])
 def test_rejected_pods_are_the_headline_whatever_the_engine_knows(start: Start) -> None:
     """Another webhook rejects them, which no snapshot contains: the job does not start now."""

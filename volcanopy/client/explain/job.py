@@ -147,6 +147,9 @@ def _with_answer(report: JobReport, facts: JobFacts) -> JobReport:
 
 def with_remedies(report: JobReport, answer: "JobAnswer") -> JobReport:
     """Return the report with the start and the remedies that the what-if engine confirmed."""
+    if answer.start is Start.NEVER and report.gate and answer.message not in report.summary:
+        summary = f"{report.summary}; it does not start when all other jobs have ended: {answer.message}"
+        report = replace(report, summary=summary)
     lines = tuple(remedy.text for remedy in answer.remedies)
     if not lines and answer.start is not Start.NOW:
         lines = (NO_REMEDY if answer.searched else "the search ended before a change was found (--budget SECONDS)",)
