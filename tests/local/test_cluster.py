@@ -17,6 +17,7 @@ from volcanopy_local.cluster import ClusterError, Components, LocalCluster, Part
 from volcanopy_local.simulated import nodes
 
 CLIENT_ONLY = Parts(scheduler=None, controller=None, admission=None)
+REVIEWS: Kind[Json] = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", False, dict)
 NODES: Kind[Json] = Kind("", "v1", "Node", "nodes", False, dict)
 
 
@@ -36,6 +37,38 @@ async def test_a_job_completes_on_it(tls: bool) -> None:
         assert cluster.url.startswith("https://127.0.0.1:" if tls else "http://127.0.0.1:")
         await Creator(cluster.client).create([batch_job("hello", 1, "1", duration="100ms")])
         await completed(cluster.client, "hello")
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "resource", "expected"),
+    [
+        ("edit", "create", "batch.volcanopy.io/batchjobs", True),
+        ("edit", "create", "batch.volcano.sh/jobs", True),
+        ("edit", "list", "scheduling.volcanopy.io/queues", True),
+        ("edit", "update", "scheduling.volcanopy.io/queues", False),
+        ("view", "get", "batch.volcanopy.io/batchjobs", True),
+        ("view", "get", "batch.volcanopy.io/jobhistories", True),
+        ("view", "delete", "batch.volcanopy.io/batchjobs", False),
+    ],
+)
+async def test_the_usual_roles_cover_jobs_where_rights_are_enforced(
+    role: str, verb: str, resource: str, expected: bool
+) -> None:
+    rbac = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "ana", "namespace": "default"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": "ana"}],
+    }
+    group, _, plural = resource.partition("/")
+    wanted = {"namespace": "default", "verb": verb, "group": group, "resource": plural}
+    spec = {"user": "ana", "groups": ["system:authenticated"], "resourceAttributes": wanted}
+    async with LocalCluster(0, tls=True, rbac=True, parts=CLIENT_ONLY) as cluster:
+        await Creator(cluster.client).create([binding])
+        answer = await cluster.client.create(REVIEWS, None, {"metadata": {}, "spec": spec})
+    assert answer["status"]["allowed"] is expected
 
 
 async def test_it_stops_within_a_few_seconds_and_leaves_no_task_behind() -> None:

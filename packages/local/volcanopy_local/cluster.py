@@ -45,6 +45,7 @@ from volcanopy_local.simulated import nodes
 from volcanopy_local.simulated.claim_controller import ClaimController
 from volcanopy_local.simulated.kubelet import Kubelet
 from volcanopy_local.simulated.pod_stages import Stages
+from volcanopy_local.user_roles import user_roles
 from volcanopy_local.workloads.controller import WorkloadController
 
 log = structlog.get_logger(__name__)
@@ -313,7 +314,10 @@ class LocalCluster:
             async with Client(connection) as client:
                 creator = Creator(client)
                 await creator.install_definitions(self._parts.api)
-                await creator.create([DEFAULT_STORAGE_CLASS, *self._objects, *self._nodes, *self._configuration()])
+                roles = user_roles() if self._rbac else []
+                await creator.create(
+                    [DEFAULT_STORAGE_CLASS, *roles, *self._objects, *self._nodes, *self._configuration()]
+                )
             components = Components(connection, self._parts, await self._address_for_pods())
             self.components = await self._stack.enter_async_context(components)
             if (kubelet := self.components.process_kubelet) is not None:
