@@ -1,6 +1,6 @@
 """Cluster roles of users in an embedded cluster with ``--rbac``, like those of the chart: rights can be tried here first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volcanopy.kube.client.kinds import Json
 
@@ -47,7 +47,7 @@ def _role(name: str, rules: list[Json], aggregate: str = "") -> Json:
     }
 
 
-def _rules(kinds: dict[str, tuple[str, ...]], verbs: Sequence[str]) -> list[Json]:
+def _rules(kinds: Mapping[str, Sequence[str]], verbs: Sequence[str]) -> list[Json]:
     """Return the rules for kinds and, with verbs that read, for their statuses."""
     return [
         {
