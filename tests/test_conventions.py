@@ -40,6 +40,12 @@ def test_a_file_has_one_subject_and_a_limited_size(path: Path) -> None:
             assert length <= LONGEST_FUNCTION, f"{path}:{node.lineno} {node.name} has {length} lines"
 
 
+@pytest.mark.parametrize(("folder", "most"), [("volcanopy", 85_000), ("volcanopy/scheduler", 29_500)])
+def test_the_product_stays_small_enough_to_carry_on(folder: str, most: int) -> None:
+    lines = sum(len(path.read_text().splitlines()) for path in (ROOT / folder).rglob("*.py"))
+    assert lines <= most, f"{folder} has {lines} lines: for what is added, remove or unify something"
+
+
 VIOLATIONS = {
     "layers": ("volcanopy.api.quantity", "volcanopy.scheduler.model.resources"),
     "pure": ("volcanopy.jobcontroller.phases", "socket"),
