@@ -289,6 +289,15 @@ def test_what_the_watch_shows_of_a_podgroup_that_is_being_created_wakes_nobody_u
     assert cache.woken == ["ns/j"]
 
 
+def test_a_phase_that_only_the_answer_to_a_write_shows_wakes_the_job() -> None:
+    cache = Known()
+    cache.pod_group_made("u1", group("g1", 10, ""))
+    cache.pod_group_changed("u1", group("g1", 11, "Inqueue"))
+    assert cache.woken == ["ns/j"]
+    cache.pod_group_changes([Change(ChangeType.ADDED, group("g1", 11, "Inqueue"))])  # a list after a gap of the watch
+    assert cache.woken == ["ns/j"]
+
+
 def test_a_program_that_ends_well_because_of_its_eviction_has_not_succeeded() -> None:
     cache = Known()
     watched(cache, in_phase("Running", 10), in_phase("Running", 11, deleted=True))

@@ -10,7 +10,7 @@ from volcanopy.kube.client.kinds import Json, Kind
 from volcanopy.kube.client.raw_kinds import COMMANDS, JOBS
 from volcanopy.kube.client.raw_kinds import PODS as RAW_PODS
 from volcanopy.services.controllers.controller_service import run
-from volcanopy.services.controllers.jobs import is_starting
+from volcanopy.services.controllers.jobs import is_starting, times_pending_pods
 
 SECRETS: Kind[Json] = Kind("", "v1", "Secret", "secrets", True, dict)
 
@@ -271,3 +271,14 @@ def test_the_first_status_of_a_job_waits_for_its_start_unless_it_waits_for_somet
     assert is_starting({}, started)
     assert not is_starting({}, waiting)
     assert not is_starting({"status": waiting}, started)
+
+
+def test_a_job_is_planned_soon_after_its_pods_are_created_if_a_policy_times_how_long_they_are_pending() -> None:
+    def timed(of_job: Json, of_task: Json) -> bool:
+        return times_pending_pods({"spec": {"policies": [of_job], "tasks": [{"policies": [of_task]}]}})
+
+    failed, pending = {"event": "PodFailed"}, {"event": "PodPending", "timeout": "10s"}
+    assert timed(pending, failed)
+    assert timed(failed, {"events": ["PodFailed", "PodPending"], "timeout": "10s"})
+    assert not timed(failed, {"event": "*"})
+    assert not times_pending_pods({"spec": {"tasks": [{"name": "a"}]}})

@@ -216,7 +216,9 @@ class JobEffects:
         creating = owner, manifest["metadata"]["name"]
         self._cache.creating.add(creating)
         try:
-            item, _ = await create_owned(self._client, kind, namespace, manifest, owned)
+            item, created = await create_owned(self._client, kind, namespace, manifest, owned)
+            if not created:  # it may have changed since: the watch shows no change of a state that a response has shown
+                self._cache.wake_owner(owner)
         finally:
             self._cache.creating.discard(creating)
         return item

@@ -277,7 +277,7 @@ class JobCache:
                 urgency = self._urgency(owner.uid, self._groups.get(owner.uid), group)
                 self._groups[owner.uid] = group
             if urgency is not None:
-                self._wake_owner(owner.uid, urgency)
+                self.wake_owner(owner.uid, urgency)
 
     def _urgency(self, owner: str, before: PodGroup | None, group: PodGroup) -> Urgency | None:
         """Return how soon a changed PodGroup makes a plan necessary; None if none depends on the change."""
@@ -317,7 +317,7 @@ class JobCache:
                     self.not_ready[name] = reason
         for owner, pods in self._pods.items() if changed else ():
             if any(pod.metadata.deletion_timestamp and pod.spec.node_name in changed for pod in pods.values()):
-                self._wake_owner(owner)
+                self.wake_owner(owner)
 
     # Responses to writes
 
@@ -330,7 +330,7 @@ class JobCache:
         if self.writes.response(PODS.plural, identity, version(pod), created=True):
             self._pods.setdefault(owner, {})[meta.name] = pod
         else:
-            self._wake_owner(owner)
+            self.wake_owner(owner)
 
     def pod_going(self, owner: str, name: str, uid: str, now: datetime) -> None:
         """Mark a pod whose deletion was accepted as terminating."""
@@ -347,7 +347,7 @@ class JobCache:
             self._groups[owner] = group
             self.backlog.update(group)
         else:
-            self._wake_owner(owner)
+            self.wake_owner(owner)
 
     def listed(self, resource: str, list_version: int) -> None:
         """Remove created objects that a complete list of pods or podgroups (by plural) at this version does not contain."""
@@ -356,7 +356,7 @@ class JobCache:
                 self._remove_pod(owner, name, uid)
             else:
                 self._remove_group(owner, uid)
-            self._wake_owner(owner)
+            self.wake_owner(owner)
 
     def _remove_pod(self, owner: str, name: str, uid: str) -> None:
         pods = self._pods.get(owner, {})
@@ -369,7 +369,8 @@ class JobCache:
         if owner in self._groups and self._groups[owner].metadata.uid == uid:
             self.backlog.remove(self._groups.pop(owner))
 
-    def _wake_owner(self, owner: str, urgency: Urgency = Urgency.NOW) -> None:
+    def wake_owner(self, owner: str, urgency: Urgency = Urgency.NOW) -> None:
+        """Reconcile the job with this uid, if it is known."""
         if key := self._keys.get(owner):
             self._wake(key, urgency)
 
@@ -380,6 +381,8 @@ class JobCache:
             return
         if self.writes.response(POD_GROUPS.plural, (owner, "", group.metadata.uid), version(group)):
             self._groups[owner] = group
+            if known is None or known.status != group.status:  # a later list shows no change of it
+                self.wake_owner(owner)
 
     def applied_now(self, owner: str, key: str, digest: str) -> None:
         """Note that an object of a job was applied in this form, unless the job is gone."""

@@ -14,6 +14,7 @@ import structlog
 from volcanopy.api import names
 from volcanopy.api.batch import BatchJob
 from volcanopy.api.core import Pod
+from volcanopy.api.lifecycle import Event
 from volcanopy.api.model import InvalidObjectError
 from volcanopy.jobcontroller.accounting import accounted
 from volcanopy.jobcontroller.history import has_ended
@@ -91,6 +92,13 @@ def status_delay(settle: float, waiting: int, job_size: int) -> float:
 def is_starting(job: Json, status: Json, creates_pods: bool = False) -> bool:
     """Whether a status is the first one of a job that waits for its pods only: that it runs follows soon, as one write."""
     return not job.get("status") and (creates_pods or status["state"]["reason"] == "WaitingForPods")
+
+
+def times_pending_pods(job: Json) -> bool:
+    """Whether a policy acts on pods that are pending for some time, which a plan begins to measure."""
+    parts = (job["spec"], *job["spec"]["tasks"])
+    policies = (policy for part in parts for policy in part.get("policies") or ())
+    return any(Event.POD_PENDING in (policy.get("event"), *(policy.get("events") or ())) for policy in policies)
 
 
 class JobController(Controller):
@@ -246,7 +254,7 @@ class JobController(Controller):
         ):
             self.wake(key, Urgency.SOON)
         elif any(isinstance(effect, CreatePod) for effect in step.effects) and key in self.cache.jobs:
-            self.wake(key, Urgency.STATUS)
+            self.wake(key, Urgency.SOON if times_pending_pods(self.cache.jobs[key]) else Urgency.STATUS)
 
     def _paced(self, key: str, plan: JobPlan) -> JobPlan:
         """Return the plan without a minor status, and its events, that may still be written later."""
