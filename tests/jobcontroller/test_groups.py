@@ -87,6 +87,16 @@ def test_all_pods_of_a_replica_set_share_one_group() -> None:
     }
 
 
+@pytest.mark.parametrize(("present", "member"), [(2, 4), (1, 3), (0, 2)])
+def test_succeeded_pods_count_for_the_gang_of_a_job_of_kubernetes_as_long_as_they_exist(
+    present: int, member: int
+) -> None:
+    ended = [pod(f"web-1-{number}", phase="Succeeded") for number in range(present)]
+    owner = Owner({names.GROUP_MIN_MEMBER: "all"}, at_once=4, completions=4, succeeded=2)
+    effects = reconcile_group(GroupObserved((*ended, pod("web-1-c"), pod("web-1-d")), owner, None))
+    assert made(effects)["spec"]["minMember"] == member
+
+
 def test_a_standalone_pod_has_its_own_group_owned_by_it() -> None:
     notes = {names.GROUP_MIN_MEMBER: "5"}
     manifest = made(looked(pod("lonely", owner=None, notes=notes), notes=notes))

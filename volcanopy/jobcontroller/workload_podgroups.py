@@ -8,7 +8,7 @@ minimum number of pods comes from the owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -107,6 +107,8 @@ class Owner:
     annotations: Mapping[str, str] = field(default_factory=dict)
     replicas: int | None = None
     at_once: int | None = None
+    completions: int | None = None
+    succeeded: int = 0
     gang: JobSetGang | None = None
 
     @property
@@ -200,6 +202,9 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
     if not living:
         idle = owner.replicas == 0 and not seen.pods
         return (DeletePodGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
+    if owner.completions and owner.at_once is not None:  # succeeded pods count for the minimum as long as they exist
+        gone = max(owner.succeeded - sum(pod.status.phase == "Succeeded" for pod in seen.pods), 0)
+        owner = replace(owner, at_once=min(owner.at_once, max(owner.completions - gone, 1)))
     newest = max(living, key=lambda pod: age(pod.metadata))
     events: list[RecordEvent] = []
     if owner.gang is not None and owner.group:

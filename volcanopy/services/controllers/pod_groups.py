@@ -189,9 +189,9 @@ def _owner(workload: Workload) -> Owner | None:
     if workload.metadata.deletion_timestamp is not None:
         return None
     spec = workload.spec
-    remaining = spec.completions and max(spec.completions - workload.status.get("succeeded", 0), 1)
-    at_once = spec.replicas if spec.parallelism is None else min(spec.parallelism, remaining or spec.parallelism)
-    return Owner(group_annotations(workload.metadata.annotations), spec.replicas, at_once)
+    at_once = spec.replicas if spec.parallelism is None else spec.parallelism
+    completions, succeeded = spec.completions, workload.status.get("succeeded", 0)
+    return Owner(group_annotations(workload.metadata.annotations), spec.replicas, at_once, completions, succeeded)
 
 
 class GroupController(GroupWorker):
