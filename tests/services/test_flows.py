@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -145,7 +146,7 @@ async def test_a_flow_with_an_unknown_dependency_is_rejected(cluster: Cluster) -
 
 
 class StatusClient:
-    """Writes statuses only."""
+    """Writes statuses, and creates jobs."""
 
     def of_api(self, kind: Any) -> Any:
         return kind
@@ -153,6 +154,14 @@ class StatusClient:
     async def update_status(self, _: Any, manifest: Json, status: Json) -> Json:
         version = str(int(manifest["metadata"]["resourceVersion"]) + 1)
         return {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}, "status": status}
+
+    async def create(self, _: Any, __: str, manifest: Json, **___: Any) -> Json:
+        server = {
+            "uid": manifest["metadata"]["name"],
+            "resourceVersion": "9",
+            "creationTimestamp": "2026-03-02T08:02:30Z",
+        }
+        return {**manifest, "metadata": {**manifest["metadata"], **server}}
 
 
 def manifest_of(kind: Kind[Json], name: str, **fields: Any) -> Json:
@@ -275,15 +284,22 @@ async def test_a_job_that_is_deleted_as_it_completes_is_not_created_again() -> N
     assert not item.jobs.of("f")
 
 
-async def test_the_completion_of_a_job_that_is_deleted_at_once_is_the_last_success_of_its_cron_job() -> None:
+@pytest.mark.parametrize("fields", [{"suspend": True}, {"concurrencyPolicy": "Forbid"}])
+async def test_the_completion_of_a_job_that_is_deleted_at_once_is_the_last_success_of_its_cron_job(
+    fields: Json,
+) -> None:
+    """Also if the next job could not be created before, and is now."""
     client: Any = StatusClient()
-    item = CronController(client, EventRecorder(client, "test"))
-    spec = {"schedule": "0 8 2 3 *", "jobTemplate": {"spec": {"tasks": [task()]}}, "suspend": True}
-    item.event("ADDED", cron := manifest_of(CRON_JOBS, "c", spec=spec))
+    item = CronController(client, EventRecorder(client, "test"), lambda: datetime(2026, 3, 2, 8, 2, 30, tzinfo=UTC))
+    spec = {"schedule": "* 8 2 3 *", "jobTemplate": {"spec": {"tasks": [task()]}}, **fields}
+    cron = manifest_of(CRON_JOBS, "c", spec=spec)
+    cron["metadata"]["creationTimestamp"] = "2026-03-02T07:59:00Z"
+    item.event("ADDED", cron)
     for number, event, phase in ((2, "ADDED", "Running"), (3, "MODIFIED", "Completed"), (4, "DELETED", "Completed")):
         item.event(event, job_of(cron, "c-1", phase, number))
     assert (await reconcile_all(item))["status"]["lastSuccessfulTime"] == "2026-03-02T08:01:00Z"
     item.event("ADDED", job_of(cron, "c-2", "Completed", 4))
     item.event("DELETED", item.objects["ns/c"])
+    item.event("ADDED", cron | {"metadata": cron["metadata"] | {"uid": "c-again"}})
     item.event("DELETED", job_of(cron, "c-2", "Completed", 4))
     assert not item.jobs.of("c")
