@@ -431,6 +431,29 @@ class TestArguments:
         assert len(moves(text)) == 2
         assert moves(text, arguments(maxDomains=1)) == []
 
+    def test_no_node_outside_the_domain_is_tried_although_a_gang_in_it_runs_there_too(self) -> None:
+        """Rack a is tried alone. On n3 of rack b, to which the evicted v gives room, x would be cheaper to evict than w."""
+        text = """
+            node n0 cpu=2
+            node n1 cpu=2
+            node n2 cpu=2
+            node n3 cpu=2
+            node n4 cpu=2
+            hypernode a tier=1: n0 n1 n2
+            hypernode b tier=1: n3 n4
+            hypernode s tier=2: a b
+            class cheaper value=3
+            job v priority=low: 2 x cpu=1 on=n1,n3
+            job x priority=cheaper min=1: 1 x cpu=1 on=n3
+            job w priority=mid min=1: 1 x cpu=1 on=n2
+            job z priority=high min=1: 1 x cpu=2 on=n4
+            job p priority=high topology=hard:2: 3 x cpu=2
+            """
+        nodes = {
+            move.rpartition(" ")[2] for move in moves(text, arguments(maxDomains=1)) if move.startswith("nominate")
+        }
+        assert nodes == {"n0", "n1", "n2"}
+
     def test_an_invalid_argument_is_rejected_with_a_message(self) -> None:
         for key, value, message in (
             ("maxDomain", 1, "did you mean 'maxDomains'?"),

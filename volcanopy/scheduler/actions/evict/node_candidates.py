@@ -86,7 +86,7 @@ def node_candidates(session: Session, candidates: Candidates, task: TaskView, pl
     enough &= (amounts + session.ledger.future >= request[:, None])[request > 0].all(axis=0)
     if task.best_effort:
         mask = mask & session.snapshot.shapes.best_effort[session.snapshot.tasks.shape]
-    is_listed = mask[candidates.by_node]
+    is_listed = mask[candidates.by_node] & placement.is_in_reach[session.ledger.node[candidates.by_node]]
     rows, ends = candidates.by_node[is_listed], np.append(0, is_listed.cumsum())[candidates.ends]
     counts = np.diff(ends, prepend=0)
     nodes = np.flatnonzero(counts)
