@@ -313,12 +313,14 @@ class VictimSearch:
         """
         bundles = [bundle for bundle in bundles if bundle not in rejected]
         evictable = self._allowed_bundles(task, bundles)
-        falls = not evictable and allow_less_for_more(self._session.hooks.victim_policies)
-        for gang in [bundle for bundle in bundles if bundle.breaks and falls]:
+        gangs = [bundle for bundle in bundles if bundle.breaks]
+        if evictable or not gangs or not allow_less_for_more(self._session.hooks.victim_policies):
+            return evictable
+        for gang in gangs:
             if len(bundles) > 1 and (evictable := self._allowed_bundles(task, [gang])):
-                break
+                return evictable
             rejected.add(gang)
-        return evictable
+        return self._allowed_bundles(task, [bundle for bundle in bundles if not bundle.breaks])
 
     def _allowed_bundles(self, task: TaskView, bundles: Sequence[Bundle]) -> list[Bundle]:
         """Return those of these bundles that the plugins allow to evict as a whole."""
