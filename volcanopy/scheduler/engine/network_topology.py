@@ -95,7 +95,7 @@ class NetworkTopologyAware(Nodes, Plugin[NetworkTopologyArguments]):
             return groups
         return self._table.by_tier(np.concatenate(groups)[-self.args.most_evicted :])[::-1]
 
-    @once_while("cluster.ledger.moves")
+    @once_while("cluster.ledger.moves", by="key")
     def _least(self, requester: JobView | SubJobView) -> Ints:
         """(R,): the least request of the tasks that must be placed."""
         return self.cluster.snapshot.least_request(requester.tasks(Status.PENDING), max(1, requester.shortfall))

@@ -46,9 +46,12 @@ def once_by(attribute: str) -> Callable[[F], F]:
     return declare
 
 
-def once_while(*attributes: str) -> Callable[[F], F]:
-    """Declare a method that is computed once for equal arguments as long as these attributes of its object are equal."""
-    state_of = attrgetter(*attributes)
+def once_while(*attributes: str, by: str = "") -> Callable[[F], F]:
+    """Declare a method that is computed once for equal arguments as long as these attributes of its object are equal.
+
+    ``by``: the attribute of its only argument that identifies it.
+    """
+    state_of, key_of = attrgetter(*attributes), attrgetter(by) if by else None
 
     def declare(compute: F) -> F:
         name = f"{compute.__module__}.{compute.__qualname__}"
@@ -58,10 +61,10 @@ def once_while(*attributes: str) -> Callable[[F], F]:
             state, known = state_of(self), self.__dict__.get(name)
             if known is None or known[0] != state:
                 known = self.__dict__[name] = (state, {})
-            values = known[1]
-            if arguments not in values:
-                values[arguments] = compute(self, *arguments)
-            return values[arguments]
+            values, key = known[1], key_of(*arguments) if key_of is not None else arguments
+            if key not in values:
+                values[key] = compute(self, *arguments)
+            return values[key]
 
         return cast("F", method)
 
