@@ -24,7 +24,7 @@ from volcanopy.services.controllers.owned_objects import create_owned, delete_sa
 class OwnedJobs:
     """Jobs by owner, an object of a kind. ``wake`` is called with the key of an owner one of whose jobs has changed.
 
-    ``exists`` returns whether there is an owner of a key.
+    ``exists`` returns whether there is an owner of a key with a uid.
     """
 
     def __init__(self, owner: str, wake: Callable[[str], None], exists: Callable[[str, str], bool]) -> None:
