@@ -203,8 +203,8 @@ def reconcile_group(seen: GroupObserved) -> tuple[GroupEffect, ...]:
         idle = owner.replicas == 0 and not seen.pods
         return (DeletePodGroup(group.metadata.name, group.metadata.uid),) if group is not None and idle else ()
     if owner.completions and owner.at_once is not None:  # succeeded pods count for the minimum as long as they exist
-        gone = max(owner.succeeded - sum(pod.status.phase == "Succeeded" for pod in seen.pods), 0)
-        owner = replace(owner, at_once=min(owner.at_once, max(owner.completions - gone, 1)))
+        successes = max(owner.succeeded - sum(pod.status.phase == "Succeeded" for pod in seen.pods), 0)
+        owner = replace(owner, at_once=min(owner.at_once, max(owner.completions - successes, 1)))
     newest = max(living, key=lambda pod: age(pod.metadata))
     events: list[RecordEvent] = []
     if owner.gang is not None and owner.group:
