@@ -61,7 +61,8 @@ def render(
 ) -> list[Json]:
     """Return the chart's objects for these values, those of the namespace with `metadata.namespace`.
 
-    `served` are kinds that the cluster has besides those that helm expects of every cluster, as `group/version/kind`. Raises RenderError. Each call gives objects of its own: change them as you like.
+    `served` are kinds that the cluster has besides those that helm expects of every cluster, as `group/version/kind`. Raises
+    RenderError. Each call gives objects of its own: change them as you like.
     """
     document: list[Json] = json.loads(
         _rendered(json.dumps(values or {}, sort_keys=True), release, namespace, crds, served)

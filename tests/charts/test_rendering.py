@@ -18,6 +18,7 @@ from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy import config
 from volcanopy.services.admission.policy_file import PolicyFile
 from volcanopy.services.scheduler.config_file import ConfigFile
+from volcanopy_local.user_roles import user_roles
 
 SINGLE: Json = {
     "scheduler": {"replicas": 1, "leaderElection": False},
@@ -461,3 +462,9 @@ def test_the_policy_of_the_controller_is_evaluated_only_for_what_it_forbids() ->
         context = cel.Context({"request": request | {"userInfo": {"username": account}}, **objects})
         assert condition.execute(context) is is_forbidden, (operation, user, namespace, owners)
         assert not is_forbidden or not all(validation.execute(context) for validation in validations)
+
+
+@pytest.mark.parametrize("role", ["view", "edit", "queue-view", "queue-admin"])
+def test_the_roles_of_users_in_an_embedded_cluster_have_the_rights_of_those_of_the_chart(role: str) -> None:
+    local = {right for right in rights_of(user_roles(), role) if right[0].endswith(".volcanopy.io")}
+    assert local == rights_of(render({}), role)
