@@ -1,11 +1,10 @@
 """How many calls a review of a small job makes, which do not depend on the machine."""
 
-import sys
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 from tests.admission.golden_cases import world
+from tests.call_counts import calls
 from volcanopy.admission.pod_dry_run import dry_runs
 from volcanopy.admission.request import Request
 from volcanopy.admission.review import mutated, verdict
@@ -42,15 +41,4 @@ def reviewed() -> Json:
 
 def test_a_review_of_a_small_job_makes_few_calls() -> None:
     assert reviewed()["response"]["allowed"]  # what is made once is there now
-    count = 0
-
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(note)
-    try:
-        reviewed()
-    finally:
-        sys.setprofile(None)
-    assert count < 1_700
+    assert calls(reviewed) < 1_700

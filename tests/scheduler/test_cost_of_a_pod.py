@@ -1,34 +1,15 @@
 """How many calls the scheduler makes for each pod of gangs whose placements depend on each other."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-
 import pytest
 
 from bench import growth
+from tests.call_counts import calls
 from volcanopy.scheduler.core import schedule
 from volcanopy.scheduler.invariants.check import violations
 from volcanopy.scheduler.model.plan import Bind, Plan
 from volcanopy.scheduler.model.snapshot import Snapshot
 from volcanopy.scheduler.policy.config import DEFAULT, SchedulerConfig, parse
 from volcanopy_testing import notation
-
-
-def calls(work: Callable[[], object]) -> int:
-    """The calls that are made for it, C functions included."""
-    count = 0
-
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def calls_per_pod(state: Snapshot, config: SchedulerConfig) -> float:

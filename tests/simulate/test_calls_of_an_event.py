@@ -1,8 +1,6 @@
 """How many calls the simulator makes for an event while jobs wait."""
 
-import sys
-from types import FrameType
-
+from tests.call_counts import calls
 from volcanopy.scheduler.core import builtin
 from volcanopy.scheduler.policy.config import default
 from volcanopy_lab.simulate.cluster_description import equal_nodes, with_default_queue
@@ -14,17 +12,13 @@ def test_an_event_takes_few_calls_while_jobs_wait() -> None:
     """C functions are counted, too. Four jobs wait on average: what follows from all of them is computed once in a cycle."""
     nodes = equal_nodes(8, {"cpu": "16", "memory": "256Gi"})
     simulator = Simulator(with_default_queue(nodes), lublin(80, 128, 2.0, 1), default(builtin()))
-    calls = waiting = 0
+    waiting = 0
 
-    def note(_: FrameType, event: str, __: object) -> None:
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    sys.setprofile(note)
-    try:
+    def run() -> None:
+        nonlocal waiting
         for _ in simulator.steps():
             waiting += len(simulator.records.waiting)
-    finally:
-        sys.setprofile(None)
+
+    count = calls(run)
     assert waiting / simulator.cycles > 3
-    assert calls / simulator.events < 18_000
+    assert count / simulator.events < 18_000
