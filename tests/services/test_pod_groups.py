@@ -193,20 +193,25 @@ async def test_a_cached_workload_is_reread_when_it_may_be_outdated(
         await cluster.until(lambda: cluster.groups["set"]["spec"]["minMember"] == 2)
 
 
+async def job_sweep(cluster: Cluster, pods: int) -> Json:
+    """Create a Job of Kubernetes whose pods are one gang and are left to the test; return it as the owner of its pods."""
+    template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    spec |= {"suspend": True, "managedBy": "example.com/other"}
+    metadata = {"name": "sweep", "annotations": {names.GROUP_MIN_MEMBER: "all"}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job"}
+    made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, owner | {"metadata": metadata, "spec": spec})
+    return owner | {"name": "sweep", "uid": made["metadata"]["uid"], "controller": True}
+
+
 async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_deleted(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pod_groups, "GOOD_FOR", 0.0)
     cluster.plays = False
-    template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
-    others = {"suspend": True, "managedBy": "example.com/other"}
-    job = {"parallelism": 2, "completions": 2, "template": template} | others
-    notes = {names.GROUP_MIN_MEMBER: "all"}
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
     async with controller(cluster):
-        made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
-        await create(cluster, *(pod(f"sweep-{number}", owner | {"controller": True}) for number in range(2)))
+        owner = await job_sweep(cluster, 2)
+        await create(cluster, *(pod(f"sweep-{number}", owner) for number in range(2)))
         await cluster.until(lambda: "sweep" in cluster.groups and len(cluster.pods) == 2)
         await cluster.until(lambda: all(map(group_of, cluster.pods.values())))
         assert cluster.groups["sweep"]["spec"]["minMember"] == 2
@@ -218,16 +223,10 @@ async def test_the_gang_of_a_job_that_runs_fewer_pods_is_smaller_once_a_pod_is_d
 async def test_succeeded_pods_of_a_job_that_are_gone_do_not_count_for_the_gang_of_the_others(cluster: Cluster) -> None:
     """Their node was removed, for example, before the last pod was evicted and created again."""
     cluster.plays = False
-    template = {"spec": pod("p")["spec"] | {"restartPolicy": "Never"}}
-    others = {"suspend": True, "managedBy": "example.com/other"}
-    job = {"parallelism": 4, "completions": 4, "template": template} | others
-    notes = {names.GROUP_MIN_MEMBER: "all"}
-    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sweep", "annotations": notes}, "spec": job}
     async with controller(cluster):
-        made = await cluster.client.create(KUBERNETES_JOBS, cluster.namespace, body)
+        owner = await job_sweep(cluster, 4)
         await cluster.client.patch_status(KUBERNETES_JOBS, cluster.namespace, "sweep", {"status": {"succeeded": 3}})
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": made["metadata"]["uid"]}
-        await create(cluster, pod("sweep-3", owner | {"controller": True}))
+        await create(cluster, pod("sweep-3", owner))
         assert (await cluster.group("sweep"))["spec"]["minMember"] == 1
 
 
