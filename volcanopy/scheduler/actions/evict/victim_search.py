@@ -139,8 +139,10 @@ class VictimSearch:
             bundles = self._bundles.split(rows)
             if rejected.issuperset(bundles):
                 continue
+            if self._evictable(task, bundles, rejected):
+                return True
             in_order = self._bundles.split(self._allowed_first(task, rows))
-            if self._evictable(task, bundles, rejected) or self._evictable(task, in_order, rejected):
+            if self._evictable(task, in_order, rejected):
                 return True
         return False
 
