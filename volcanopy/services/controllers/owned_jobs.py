@@ -120,6 +120,7 @@ class JobOwnerController(Controller):
         super().__init__(client, recorder, now)
         self.job_kind = client.of_api(JOBS)
         self._creating: set[str] = set()
+        """The uids of the owners for which a job has been created since their last reconcile began."""
         self.jobs = OwnedJobs(self.of_kind.kind, self.queue.add, self._is_known)
 
     def kinds(self) -> Sequence[Kind[Any]]:
