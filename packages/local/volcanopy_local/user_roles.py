@@ -66,9 +66,9 @@ def _rules(kinds: Mapping[str, Sequence[str]], verbs: Sequence[str], *, with_sta
     return [
         {
             "apiGroups": [f"{group}.{domain}"],
-            "resources": [f"{other.get(plural, plural)}{suffix}" for plural in plurals for suffix in suffixes],
+            "resources": [f"{renames.get(plural, plural)}{suffix}" for plural in plurals for suffix in suffixes],
             "verbs": list(verbs),
         }
-        for domain, other in (("volcanopy.io", dict[str, str]()), ("volcano.sh", _IN_VOLCANO))
+        for domain, renames in (("volcanopy.io", dict[str, str]()), ("volcano.sh", _IN_VOLCANO))
         for group, plurals in kinds.items()
     ]
